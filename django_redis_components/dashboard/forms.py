@@ -61,19 +61,24 @@ def check_note(reason: str) -> str:
     return reason
 
 
-class PauseForm(ChangeForm):
-    """The reason and the end of a pause."""
+class ReasonForm(ChangeForm):
+    """The reason of a pause."""
 
     reason = note_field()
+
+    def clean_reason(self) -> str:
+        """Return the reason."""
+        return check_note(self.cleaned_data["reason"])
+
+
+class PauseForm(ReasonForm):
+    """The reason and the end of a pause."""
+
     minutes = forms.CharField(
         label=gettext_lazy("Resume after minutes (optional)"),
         required=False,
         widget=forms.NumberInput(attrs={**_PLAIN, "min": 1, "max": MAX_PAUSE_MIN}),
     )
-
-    def clean_reason(self) -> str:
-        """Return the reason."""
-        return check_note(self.cleaned_data["reason"])
 
     def clean_minutes(self) -> int:
         """Return after how many minutes the pause ends; 0: never."""

@@ -20,6 +20,7 @@ Modules; this package re-exports what a site uses:
 decorator, task, options    `@task`; `Task`; the options and their validation
 defaults                    options from the settings: `DEFAULTS` and `ROUTES`
 retry, limits, unique       the options `backoff`; `concurrency` and `rate`; `unique`
+fair_share                  the option `fair`
 registry                    tasks by name and alias; a name from Redis is looked up here, never imported
 call_signature, json_codec  arguments: checked at the call; JSON encoding of further types
 enqueue                     a call becomes a message, which is sent at once or on commit
@@ -106,6 +107,9 @@ flow:<flow>                   hash    ids, followers, open parents and failures 
 q:<queue>:waiting             zset    tasks that wait for others of their flows                the queue
 q:<queue>:limited             zset    tasks blocked by a limit, grouped by limit               the queue
 q:<queue>:reserved            hash    rate to the task that it allows to start next            the queue
+q:<queue>:grouped             zset    ready tasks of groups, group by group                    the queue
+q:<queue>:turns               zset    groups with ready tasks by their next turn               the queue
+q:<queue>:paused_groups       hash    paused groups: since when, by whom                       resuming
 holders:c:<key>               zset    ids that hold a concurrency limit                        settling, poller
 concurrency_waiters:c:<key>   zset    queues with tasks that wait for concurrency              30 days
 rate:r:<key>                  string  earliest time of the next start, in microseconds         that moment
@@ -155,6 +159,7 @@ from django_redis_components.taskqueue.exceptions import (
     WorkerLost,
 )
 from django_redis_components.taskqueue.failure import TaskError
+from django_redis_components.taskqueue.fair_share import FairShare
 from django_redis_components.taskqueue.flows.member_flow import MemberFlow
 from django_redis_components.taskqueue.flows.parents import MemberFailure, ResultReference
 from django_redis_components.taskqueue.flows.result import FlowResult, aget_flow, get_flow
@@ -183,6 +188,7 @@ __all__ = [
     "Cursor",
     "ErrorGroup",
     "ErrorSample",
+    "FairShare",
     "FlowDoesNotExist",
     "FlowResult",
     "GroupNotOpen",

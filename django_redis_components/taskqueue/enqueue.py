@@ -17,7 +17,7 @@ from django_redis_components.core.client import connections as client_connection
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import Batch, Flow, Read
 from django_redis_components.core.settings import conf
-from django_redis_components.taskqueue import limits, origin, outbox, signals
+from django_redis_components.taskqueue import fair_share, limits, origin, outbox, signals
 from django_redis_components.taskqueue.exceptions import InvalidTask, PartiallyEnqueued
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.json_codec import pack
@@ -369,6 +369,8 @@ def _set_options(message: TaskMessage, task: Any, args: Sequence[Any], kwargs: M
     if options.concurrency or options.rate:
         func = task._enqueue_func
         message.extra += limits.fields(task.name, func, args, kwargs, options.concurrency, options.rate)
+    if options.fair:
+        message.extra += fair_share.fields(task.name, task._enqueue_func, args, kwargs, options.fair)
     if options.id is not None:
         message.nonce = task_records.new_id()
         message.extra += (Field.nonce, message.nonce)

@@ -45,6 +45,8 @@ class Field:
     concurrency = "C"
     #: "interval_us/tolerance_us/key": how often tasks with this key start.
     rate = "R"
+    #: "weight/group": whose turn the task waits for (`fair_share`).
+    fair_share = "G"
     #: int: deliveries that may be lost with a worker before the task fails.
     max_deliveries = "D"
     #: "kind name" of what enqueued the task, and a tab and the request's user (`taskqueue.origin`).
@@ -101,6 +103,12 @@ class Part:
     #: Zset by due time: those of the scheduled tasks that have failed and wait for their next attempt. Ones whose time
     #: has passed do not count; the next retry, or the poller, removes them.
     retrying = "retrying"
+    #: Zset, all scores 0: "group\tpriority\tenqueued_at_us\tid" of ready tasks of groups.
+    grouped = "grouped"
+    #: Zset of groups with ready tasks by the number of their next turn; a fraction counts what the turn has started.
+    turns = "turns"
+    #: Hash group -> "since_ms|JSON" of paused groups.
+    paused_groups = "paused_groups"
     #: Zset, all scores 0: "limit\tpriority\tenqueued_at_us\tid" of tasks that wait for a limit.
     limited = "limited"
     #: Zset by end of the lease; 0 if the worker process has exited: the poller recovers the task at once.
@@ -150,7 +158,7 @@ class Key:
     idle_queues = "idle_queues"
     #: Hash queue -> "until_ms|since_ms|JSON" of paused queues.
     paused = "paused"
-    #: String, int: the sequence of tasks with a priority.
+    #: String, int: the sequence of tasks with a priority, and of turns of groups.
     sequence = "sequence"
     #: Zset by name ("q:<queue>", "s:<supervisor>", "poller"): a marker for one BZPOPMIN.
     wakeup = "wakeup"

@@ -25,7 +25,7 @@ MAX_KEY = 100
 #: timer.
 SLACK_US = 5_000
 #: Control characters, and lone surrogates, which cannot be sent.
-_UNSENDABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+UNSENDABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def fields(
         if limit is not None:
             key = _escaped(limit.group or name)
             if limit.key is not None:
-                key += f":{_of_call(limit, name, func, args, kwargs)}"
+                key += f":{key_of_call(limit.key, f'{limit._what} key', name, func, args, kwargs)}"
             made += (limit._field, f"{limit._numbers()}/{key}")
     return made
 
@@ -142,15 +142,20 @@ def _escaped(name: str) -> str:
     return name.replace("%", "%25").replace(":", "%3A") if ":" in name or "%" in name else name
 
 
-def _of_call(
-    limit: Concurrency | Rate, name: str, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+def key_of_call(
+    key: Key, what: str, name: str, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> str:
-    key: Any = limit.key
-    made = template_of(key, func, f"{limit._what} key").format(tuple(args), kwargs)
+    """Return the text that a key has for a call, without control characters and not longer than `MAX_KEY`.
+
+    Args:
+        what: the key is for, in errors ("rate key").
+        name: of the task, for errors.
+    """
+    made: Any = template_of(key, func, what).format(tuple(args), kwargs)
     if not isinstance(made, str | int):
-        raise TypeError(f"The {limit._what} key of {name} is {short_repr(made)}: expected text or an integer.")
+        raise TypeError(f"The {what} of {name} is {short_repr(made)}: expected text or an integer.")
     text = str(made)
-    return keys.digest(text) if len(text) > MAX_KEY or _UNSENDABLE.search(text) else text
+    return keys.digest(text) if len(text) > MAX_KEY or UNSENDABLE.search(text) else text
 
 
 def _check_group(group: Any) -> None:

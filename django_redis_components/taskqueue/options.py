@@ -16,8 +16,10 @@ from django_redis_components.core import keys
 from django_redis_components.core.arguments import check_flag, check_int, check_string, short_repr
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import Seconds, to_ms, to_seconds
-from django_redis_components.taskqueue import limits, retry
+from django_redis_components.taskqueue import fair_share, limits, retry
 from django_redis_components.taskqueue.exceptions import InvalidTask, UnknownQueue
+from django_redis_components.taskqueue.fair_share import FairShare
+from django_redis_components.taskqueue.limits import Key
 from django_redis_components.taskqueue.record import check_metadata
 from django_redis_components.taskqueue.unique import Unique, check_delay, check_key, unique_of
 
@@ -66,6 +68,7 @@ class DeclaredOptions(TypedDict, total=False):
     concurrency: int | limits.Concurrency | None
     rate: str | tuple[int, Seconds] | limits.Rate | None
     result_ttl: Seconds
+    fair: Key | FairShare | None
     unique: bool | str | Seconds | Unique | None
     expires: datetime | Seconds | None
     database: str | None
@@ -93,6 +96,8 @@ class TaskOptions:
         timeout: seconds that a run may take, or (soft, hard).
         concurrency: maximum number of tasks that run at once on all workers: a number or a `Concurrency`.
         rate: maximum number of tasks that start in a period on all workers: "10/m", (10, 60), or a `Rate`.
+        fair: a template such as "{customer_id}", a function of the arguments, or a `FairShare`: the queue serves the
+            groups of tasks that have the same text in turn.
         result_ttl: seconds for which the result of a successful task is kept.
         unique: True (until it has finished), "finished", "started", a duration, or a `Unique`; None: not unique.
         expires: the task does not run unless it has started by then: a datetime, or seconds or a timedelta from when
@@ -114,6 +119,7 @@ class TaskOptions:
     timeout: Timeout | None = None
     concurrency: Any = None
     rate: Any = None
+    fair: Any = None
     result_ttl: Seconds = RESULT_TTL_S
     unique: Any = None
     expires: datetime | Seconds | None = None
@@ -133,6 +139,7 @@ class TaskOptions:
             check_timeout(self.timeout)
             object.__setattr__(self, "concurrency", limits.concurrency_of(self.concurrency))
             object.__setattr__(self, "rate", limits.rate_of(self.rate))
+            object.__setattr__(self, "fair", fair_share.fair_of(self.fair))
             to_ms(self.result_ttl, "result_ttl")
             check_moment(self.run_after, "run_after")
             check_moment(self.expires, "expires", zero=False)
@@ -152,7 +159,7 @@ class TaskOptions:
 
     @property
     def are_plain(self) -> bool:
-        """Whether the task is due at once and has no priority, unique key, limit, expiry or metadata."""
+        """Whether the task is due at once and has no priority, unique key, limit, group, expiry or metadata."""
         return (
             self.priority == 0
             and self.run_after is None
@@ -160,6 +167,7 @@ class TaskOptions:
             and self.unique is None
             and self.concurrency is None
             and self.rate is None
+            and self.fair is None
             and self.metadata is None
             and self.id is None
             and self.max_deliveries == MAX_DELIVERIES
@@ -288,7 +296,7 @@ def options_with(func: Callable[..., Any], base: TaskOptions, changes: Mapping[s
 
 
 def check_keys(func: Callable[..., Any], options: TaskOptions) -> None:
-    """Validate the key templates of limits and uniqueness against the function's parameters.
+    """Validate the key templates of limits, groups and uniqueness against the function's parameters.
 
     Args:
         func: the task's function with the parameters of `enqueue`.
@@ -300,6 +308,7 @@ def check_keys(func: Callable[..., Any], options: TaskOptions) -> None:
         if options.unique is not None:
             check_key(options.unique, func)
         limits.check_keys(func, options.concurrency, options.rate)
+        fair_share.check_key(func, options.fair)
     except (TypeError, ValueError) as exc:
         raise InvalidTask(str(exc)) from exc
 

@@ -19,6 +19,7 @@ from django_redis_components.taskqueue.result import TaskResult, due_of
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats import errors, metrics, queue_stats
 from django_redis_components.taskqueue.stats.errors import ErrorGroup
+from django_redis_components.taskqueue.stats.groups import MAX_GROUPS, GroupInfo, GroupList, read_groups
 from django_redis_components.taskqueue.stats.metrics import Metrics
 from django_redis_components.taskqueue.stats.queue_stats import QueueInfo
 from django_redis_components.taskqueue.store import control, pending_tasks
@@ -136,6 +137,44 @@ class Queue:
     async def aresume(self) -> bool:
         """See `resume`."""
         return await self._arun(control.resume(self._shard, self.name))
+
+    def groups(self, *, limit: int = 50) -> list[GroupInfo]:
+        """Return the groups of the option `fair` that have most ready tasks, and all paused ones.
+
+        Of more than 500 groups small ones may be missing.
+
+        Args:
+            limit: 1 to 200 groups; paused ones come on top.
+        """
+        return self._run(self._groups(limit)).groups
+
+    async def agroups(self, *, limit: int = 50) -> list[GroupInfo]:
+        """See `groups`."""
+        return (await self._arun(self._groups(limit))).groups
+
+    def pause_group(self, group: str, reason: str = "", *, author: str = "") -> None:
+        """Stop workers from starting tasks of a group until it is resumed. Running tasks continue.
+
+        Args:
+            group: the text that the option `fair` makes of the arguments.
+            reason, author: shown on the dashboard.
+
+        Raises:
+            ValueError: it is not the name of a group, or 200 groups of the queue are paused.
+        """
+        self._run(control.pause_group(self._shard, self.name, group, reason, author))
+
+    async def apause_group(self, group: str, reason: str = "", *, author: str = "") -> None:
+        """See `pause_group`."""
+        await self._arun(control.pause_group(self._shard, self.name, group, reason, author))
+
+    def resume_group(self, group: str) -> bool:
+        """Let workers start tasks of a group again. Returns whether it was paused."""
+        return self._run(control.resume_group(self._shard, self.name, group))
+
+    async def aresume_group(self, group: str) -> bool:
+        """See `resume_group`."""
+        return await self._arun(control.resume_group(self._shard, self.name, group))
 
     def purge(self) -> Purge:
         """Remove all pending tasks, scheduled ones included, in one step. `restore` reverts it for 24 hours.
@@ -282,6 +321,10 @@ class Queue:
     def _errors(self, limit: int) -> Flow[list[ErrorGroup]]:
         check_int(limit, "limit", 1, errors.MAX_ERRORS)
         return errors.read_errors(self._shard, self.name, limit)
+
+    def _groups(self, limit: int) -> Flow[GroupList]:
+        check_int(limit, "limit", 1, MAX_GROUPS)
+        return read_groups(self._shard, self.name, limit)
 
     def _page(self, state: str, limit: int, offset: int) -> Flow[list[control.Row]]:
         check_choice(state, "state", control.LISTED)

@@ -1,4 +1,4 @@
-"""Changing a pending task: its arguments, and what was made of them (the unique key, the keys of its limits)."""
+"""Changing a pending task: its arguments, and what was made of them (its unique key, limits and group)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django_redis_components.core import serialization
 from django_redis_components.core.arguments import short_repr
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.units import Seconds
-from django_redis_components.taskqueue import limits
+from django_redis_components.taskqueue import fair_share, limits
 from django_redis_components.taskqueue.exceptions import (
     InvalidTask,
     NotPending,
@@ -33,7 +33,7 @@ from django_redis_components.taskqueue.unique import Unique, claim_of
 #: The changes that are options of tasks.
 _OPTIONS = ("priority", "queue_name", "expires")
 #: The fields of which new ones are made.
-_VERSION = (Field.body, Field.unique_claim, Field.concurrency, Field.rate)
+_VERSION = (Field.body, Field.unique_claim, Field.concurrency, Field.rate, Field.fair_share)
 
 
 class TaskChanges(TypedDict, total=False):
@@ -167,7 +167,7 @@ def _derive(task: Any, fields: Mapping[str, bytes], changes: Mapping[str, Any]) 
     return _Derived(
         hashlib.sha1(version, usedforsecurity=False).hexdigest(),
         _new_claim(task, fields, old, new),
-        (Field.body, body, *_new_limits(task, fields, old, new)),
+        (Field.body, body, *_new_limits(task, fields, old, new), *_new_share(task, fields, old, new)),
     )
 
 
@@ -208,6 +208,24 @@ def _new_limits(task: Any, fields: Mapping[str, bytes], old: Any, new: Any) -> t
             raise _not_reproducible("concurrency" if field == Field.concurrency else "rate")
         changed += after if after != before else ()
     return changed
+
+
+def _new_share(task: Any, fields: Mapping[str, bytes], old: Any, new: Any) -> tuple[str, ...]:
+    """The group and the weight that follow from the arguments, as a pair of field and value; empty if they stay.
+
+    Raises:
+        InvalidTask: the group was made with another option than the task's.
+    """
+    share, fair = fields.get(Field.fair_share, b"").decode(), task.options.fair
+    if not share:
+        return ()
+    if fair is None:
+        raise _not_reproducible("fair")
+    func = task._enqueue_func
+    before, after = (fair_share.fields(task.name, func, args, kwargs, fair) for args, kwargs in (old, new))
+    if fair_share.group_of(before[1]) != fair_share.group_of(share):
+        raise _not_reproducible("fair")
+    return after if after != before else ()
 
 
 def _key_of_limit(field: str, stored: str) -> str:

@@ -34,6 +34,7 @@ TASKQUEUE_LAYERS: tuple[tuple[str, ...], ...] = (
         "exceptions",
         "failpoints",
         "failure",
+        "fair_share",
         "fields",
         "forks",
         "guarded_logger",

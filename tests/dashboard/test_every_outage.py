@@ -27,6 +27,8 @@ WITHOUT_REDIS = {
     "action/",
     "queues/_verb/pause/<path:object_id>/",
     "queues/_verb/resume/<path:object_id>/",
+    "queues/_verb/pause_group/<path:object_id>/",
+    "queues/_verb/resume_group/<path:object_id>/",
     "indexes/",
 }
 WITHOUT_REDIS |= {route for route in VERBS if route.startswith("schedule/")} | {

@@ -147,7 +147,7 @@ def test_queue_page_takes_one_round_trip(store: Store, viewer: Client) -> None:
     text = page_text_of(viewer, "mail")
 
     trips = "1 round trip per node" if store.is_cluster else "1 round trip"
-    assert f"18 commands · {trips} · " in text
+    assert f"19 commands · {trips} · " in text
 
 
 def test_queue_page_as_json(redis_server: Store, viewer: Client) -> None:
@@ -166,7 +166,7 @@ def test_queue_page_as_json(redis_server: Store, viewer: Client) -> None:
     assert [(each["message"], each["count"], each["task_ids"]) for each in found["failures"]] == [
         ("no user #", 1_204, ["newest", "older"])
     ]
-    assert (found["cost"]["commands"], found["cost"]["round_trips"]) == (13, 1)
+    assert (found["cost"]["commands"], found["cost"]["round_trips"]) == (14, 1)
     overview = viewer.get(URL, {"format": "json"}).json()
     assert {queue["name"]: queue["last_hour"]["finished"] for queue in overview["queues"]} == {"mail": 43, "high": 0}
 
@@ -181,7 +181,7 @@ def test_fragment_has_the_regions_of_the_page(redis_server: Store, viewer: Clien
     assert regions == re.findall(r'data-drc-live="([\w-]+)"', html)
     assert regions == [
         *("tabs", "menu", "paused", "figures", "states"),
-        *("throughput", "errors", "minutes", "hours", "footer"),
+        *("groups", "throughput", "errors", "minutes", "hours", "footer"),
     ]
     assert "<html" not in fragment
 

@@ -59,6 +59,8 @@ PAGES: dict[str, tuple[str, ...]] = {
 VERBS: dict[str, tuple[str, str]] = {
     f"queues/_verb/pause/{_ID}": ("pause_queue", ""),
     f"queues/_verb/resume/{_ID}": ("pause_queue", ""),
+    f"queues/_verb/pause_group/{_ID}": ("pause_queue", "?group=ada"),
+    f"queues/_verb/resume_group/{_ID}": ("pause_queue", "?group=ada"),
     f"queues/_verb/purge/{_ID}": ("purge_queue", ""),
     f"queues/_verb/restore/{_ID}": ("restore_task", "?trash=unknown"),
     f"queues/_verb/retry/{_ID}": ("retry_task", "?state=failed&all=1"),

@@ -15,6 +15,7 @@ from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.settings import conf
 from django_redis_components.taskqueue import (
     Concurrency,
+    FairShare,
     InvalidTask,
     Rate,
     Unique,
@@ -71,6 +72,7 @@ VALUES: dict[str, Any] = {
     "timeout": (5, 10),
     "concurrency": Concurrency(2),
     "rate": Rate("5/m"),
+    "fair": FairShare("one", weight=2),
     "unique": Unique(until="started"),
     "expires": 60,
     "result_ttl": 5,

@@ -9,7 +9,8 @@ from typing import Any, Self, cast
 
 from django_redis_components.core.units import Seconds
 from django_redis_components.taskqueue.context import without_context
-from django_redis_components.taskqueue.limits import Concurrency, Rate
+from django_redis_components.taskqueue.fair_share import FairShare
+from django_redis_components.taskqueue.limits import Concurrency, Key, Rate
 from django_redis_components.taskqueue.options import TaskOptions, Timeout, check_keys
 from django_redis_components.taskqueue.retry import Backoff
 from django_redis_components.taskqueue.unique import Unique
@@ -23,12 +24,18 @@ NAMES = (
     "timeout",
     "concurrency",
     "rate",
+    "fair",
     "unique",
     "expires",
     "result_ttl",
 )
 #: Options whose values may be objects, which are stored in JSON as dicts.
-_CLASSES: dict[str, type[Any]] = {"concurrency": Concurrency, "rate": Rate, "unique": Unique}
+_CLASSES: dict[str, type[Any]] = {
+    "concurrency": Concurrency,
+    "rate": Rate,
+    "fair": FairShare,
+    "unique": Unique,
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -42,6 +49,7 @@ class QueueOptions:
         timeout: run time limit in seconds, or (soft, hard).
         concurrency: maximum number of simultaneous runs over all workers: a number, or a `Concurrency`.
         rate: maximum number of starts per period over all workers: "10/m", (10, 60), or a `Rate`.
+        fair: a template, a function or a `FairShare`: groups of tasks that are served in turn.
         unique: True, "finished", "started", a duration, or a `Unique`; False overrides OPTIONS.
         expires: a datetime, seconds or a timedelta: a task that has not started by then is not run.
         result_ttl: seconds for which the result of a successful task is kept.
@@ -53,6 +61,7 @@ class QueueOptions:
     timeout: Timeout | None = None
     concurrency: int | Concurrency | None = None
     rate: str | tuple[int, Seconds] | Rate | None = None
+    fair: Key | FairShare | None = None
     unique: bool | str | Seconds | Unique | None = None
     expires: datetime | Seconds | None = None
     result_ttl: Seconds | None = None
@@ -72,6 +81,7 @@ class QueueOptions:
         timeout: Timeout | None = None,
         concurrency: int | Concurrency | None = None,
         rate: str | tuple[int, Seconds] | Rate | None = None,
+        fair: Key | FairShare | None = None,
         unique: bool | str | Seconds | Unique | None = None,
         expires: datetime | Seconds | None = None,
         result_ttl: Seconds | None = None,
@@ -89,6 +99,7 @@ class QueueOptions:
             "timeout": timeout,
             "concurrency": concurrency,
             "rate": rate,
+            "fair": fair,
             "unique": unique,
             "expires": expires,
             "result_ttl": result_ttl,
@@ -144,13 +155,17 @@ def load(source: Any, headers: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_serializable(value: Any) -> bool:
-    """Return whether JSON can represent a value: neither a callable nor a limit with a callable key."""
-    return not callable(value) and not callable(getattr(value, "key", None))
+    """Return whether JSON can represent a value: neither a callable nor an object with a callable key or weight."""
+    return (
+        not callable(value)
+        and not callable(getattr(value, "key", None))
+        and not callable(getattr(value, "weight", None))
+    )
 
 
 def _json(value: Any) -> Any:
     """Return an option as JSON. Defaults are left out: an earlier version may not have the attribute."""
-    if isinstance(value, Concurrency | Rate | Unique):
+    if isinstance(value, Concurrency | Rate | FairShare | Unique):
         fields = {field: getattr(value, field.name) for field in dataclasses.fields(value)}
         return {field.name: each for field, each in fields.items() if each != field.default}
     return value.isoformat() if isinstance(value, datetime) else value

@@ -1,4 +1,4 @@
-"""The views of changes of a queue: pause, resume, purge, restore."""
+"""The views of changes of a queue and its groups: pause, resume, purge, restore."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from django_redis_components.dashboard import responses, verbs
 from django_redis_components.dashboard.audit import logged_time
 from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.formats import number
-from django_redis_components.dashboard.forms import PauseForm
+from django_redis_components.dashboard.forms import PauseForm, ReasonForm
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.parameters import missing
 from django_redis_components.dashboard.queues import changes, task_change_views
@@ -68,6 +68,61 @@ def resume(request: PageRequest) -> HttpResponse:
         is_danger=False,
     )
     return verbs.confirm(request, confirmation)
+
+
+def pause_group(request: PageRequest) -> HttpResponse:
+    """Ask for the reason of the pause of a group (GET), or pause the group (POST)."""
+    queue, group = request.object_id, group_of(request)
+    if group is None:
+        return responses.bad_request(request, missing("group"))
+    back = request.links.queue(queue)
+    form = ReasonForm(request.http.POST if request.is_post else None)
+    if form.is_valid():
+        action = f"Pause group {group!r} of queue {queue!r}"
+        execute = partial(_pause_group, queue, group, form.cleaned_data["reason"], request.author[: control.MAX_NOTE])
+        return verbs.execute(request, Change(changes.PAUSE_GROUP, queue, action, execute, back))
+    confirmation = Confirmation(
+        title=_("Pause group %(group)s of queue %(name)s") % {"group": group, "name": queue},
+        button=_("Pause"),
+        back=back,
+        checks=[
+            Check(_("Its running tasks continue. New tasks are accepted, and wait.")),
+            Check(_("The other groups are served as before. “Resume” ends the pause.")),
+        ],
+        fields={"group": group},
+        form=form,
+        is_danger=False,
+    )
+    return verbs.confirm(request, confirmation, form.problem)
+
+
+def resume_group(request: PageRequest) -> HttpResponse:
+    """Ask for confirmation (GET), or resume the group (POST)."""
+    queue, group = request.object_id, group_of(request)
+    if group is None:
+        return responses.bad_request(request, missing("group"))
+    back = request.links.queue(queue)
+    if request.is_post:
+        action, execute = f"Resume group {group!r} of queue {queue!r}", partial(_resume_group, queue, group)
+        return verbs.execute(request, Change(changes.RESUME_GROUP, queue, action, execute, back))
+    confirmation = Confirmation(
+        title=_("Resume group %(group)s of queue %(name)s") % {"group": group, "name": queue},
+        button=_("Resume"),
+        back=back,
+        checks=[Check(_("Workers serve its tasks again, in turn with the other groups."))],
+        fields={"group": group},
+        is_danger=False,
+    )
+    return verbs.confirm(request, confirmation)
+
+
+def group_of(request: PageRequest) -> str | None:
+    """Return the group that a request names; None if no group can have this name."""
+    group = request.form.get("group")
+    try:
+        return control.check_group(group)
+    except (TypeError, ValueError):
+        return None
 
 
 def purge(request: PageRequest) -> HttpResponse:
@@ -160,10 +215,28 @@ def _resume(queue: str) -> ChangeOutcome:
     return ChangeOutcome("it was not paused", _("Not paused: %(name)s") % {"name": queue}, is_done=False)
 
 
+def _pause_group(queue: str, group: str, reason: str, author: str) -> ChangeOutcome:
+    try:
+        run(changes.client(), control.pause_group(queue_shard(), queue, group, reason, author))
+    except ValueError:
+        most = {"count": number(control.MAX_PAUSED_GROUPS)}
+        text = _("Not paused: %(count)s groups of the queue are paused, which is the most.") % most
+        return ChangeOutcome("too many groups are paused", text, is_done=False)
+    return ChangeOutcome(f"done, reason {reason!r}" if reason else "done", _("Paused: %(name)s") % {"name": group})
+
+
+def _resume_group(queue: str, group: str) -> ChangeOutcome:
+    if run(changes.client(), control.resume_group(queue_shard(), queue, group)):
+        return ChangeOutcome("done", _("Resumed: %(name)s") % {"name": group})
+    return ChangeOutcome("it was not paused", _("Not paused: %(name)s") % {"name": group}, is_done=False)
+
+
 #: The view of each verb.
 VIEWS = (
     (changes.PAUSE, pause),
     (changes.RESUME, resume),
+    (changes.PAUSE_GROUP, pause_group),
+    (changes.RESUME_GROUP, resume_group),
     (changes.PURGE, purge),
     (changes.RESTORE, restore),
     *task_change_views.VIEWS,

@@ -48,6 +48,8 @@ from django_redis_components.taskqueue.store.unregistered import rename_tasks
 #: Verbs of queues. The entries in the admin's log link to the queue.
 PAUSE = Verb("pause", "pause_queue", MODELS["queues"])
 RESUME = Verb("resume", "pause_queue", MODELS["queues"])
+PAUSE_GROUP = Verb("pause_group", "pause_queue", MODELS["queues"])
+RESUME_GROUP = Verb("resume_group", "pause_queue", MODELS["queues"])
 PURGE = Verb("purge", "purge_queue", MODELS["queues"])
 RESTORE = Verb("restore", "restore_task", MODELS["queues"])
 

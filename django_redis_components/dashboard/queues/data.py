@@ -36,6 +36,7 @@ def queue_data(read: Snapshot[QueueSnapshot]) -> dict[str, Any]:
         ],
         "listing": _listing_data(snapshot),
         "trash": snapshot.trash,
+        "groups": snapshot.groups,
         "finished": snapshot.finished,
     }
 

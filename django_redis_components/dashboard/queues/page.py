@@ -92,9 +92,31 @@ def build_page(snapshot: QueueSnapshot, *, url_of: TaskUrl) -> dict[str, Any]:
         "trash": [(entry, _trash_text(entry, at)) for entry in snapshot.trash],
         "throughput": [*_throughput_tiles(snapshot)],
         "charts": marked(_charts(snapshot), snapshot.deploys),
+        "groups": [*_group_rows(snapshot)],
+        "groups_note": _groups_note(snapshot),
         "tasks": [task_row(task) for task in snapshot.minutes.tasks],
         "errors": [(group, group_line(group), _last_hour(group, at)) for group in snapshot.errors],
     }
+
+
+def _group_rows(snapshot: QueueSnapshot) -> Iterable[dict[str, Any]]:
+    for group in snapshot.groups.groups:
+        yield {
+            "name": group.name,
+            "ready": number(group.ready),
+            "oldest": NO_VALUE if group.oldest_age is None else formats.age(group.oldest_age),
+            "paused": pause_note(group.paused, snapshot.at) if group.paused else "",
+        }
+
+
+def _groups_note(snapshot: QueueSnapshot) -> str:
+    """Return how many groups are served in turn, if the page does not show all of them."""
+    found = snapshot.groups
+    if not found.is_partial and found.count <= sum(not group.paused for group in found.groups):
+        return ""
+    text = ngettext("%(count)s group is served in turn.", "%(count)s groups are served in turn.", found.count)
+    shown = _("Those with most ready tasks are shown.")
+    return " ".join([text % {"count": number(found.count)}, shown])
 
 
 def _last_hour(group: ErrorGroup, at: datetime) -> int:

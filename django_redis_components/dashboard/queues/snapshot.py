@@ -16,6 +16,7 @@ from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.stats import errors, metrics
 from django_redis_components.taskqueue.stats.deploys import Deploy, read_deploys
+from django_redis_components.taskqueue.stats.groups import GroupList, read_groups
 from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, read_depths
 from django_redis_components.taskqueue.store import control
 from django_redis_components.taskqueue.store.control import TrashEntry
@@ -26,6 +27,8 @@ from django_redis_components.taskqueue.store.scan import BUDGET, ScannedTask, Ta
 BY_INTEREST = ("ready", "failed", "running", "scheduled", "unregistered", "waiting")
 #: Minutes, hours, error groups and restorable purges that the page shows.
 MINUTES, HOURS, ERRORS, TRASH = 60, 24, 50, 5
+#: Groups without a pause that the page shows.
+GROUPS = 20
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,6 +84,7 @@ class QueueSnapshot:
     finished: dict[str, int]
     is_known: bool
     deploys: list[Deploy]
+    groups: GroupList
 
 
 def read_queue(
@@ -101,6 +105,7 @@ def read_queue(
         _read_index(queue_shard(), name),
         read_deploys(queue_shard()),
         count_finished(queue_shard(), name),
+        read_groups(queue_shard(), name, GROUPS),
     ]
     states = (BY_INTEREST if chooses_state else [query.state]) if with_list else []
     cursor, direction = query.cursor, query.direction
@@ -110,7 +115,8 @@ def read_queue(
         scan_tasks(queue_shard(), name, state, query.filters, cursor=cursor, direction=direction, limit=limit)
         for state in states
     ]
-    [depth], minutes, hours, groups, trash, is_indexed, deploys, finished, *scans = yield from gather_values(flows)
+    replies = yield from gather_values(flows)
+    [depth], minutes, hours, found, trash, is_indexed, deploys, finished, groups, *scans = replies
     if chooses_state:
         query = dataclasses.replace(query, state=_most_interesting(depth))
     listing = dict(zip(states, scans, strict=True)).get(query.state)
@@ -122,10 +128,11 @@ def read_queue(
         trash=trash,
         minutes=minutes,
         hours=hours,
-        errors=groups,
+        errors=found,
         finished=finished,
-        is_known=is_indexed or depth.paused is not None or bool(groups or trash) or _has_task(name),
+        is_known=is_indexed or depth.paused is not None or bool(found or trash or groups.groups) or _has_task(name),
         deploys=deploys,
+        groups=groups,
     )
 
 

@@ -77,6 +77,7 @@ def _limits(task: Explanation) -> dict[str, Any]:
     return {
         "concurrency": concurrency_facts if concurrency else None,
         "rate": {"key": rate} if rate else None,
+        "group": task.group or None,
         "unique": unique if task.text(Field.unique_claim) else None,
     }
 

@@ -281,6 +281,8 @@ def _limits(task: Explanation, url_of: TaskUrl) -> Iterator[Limit]:
         )
     if key := limit_key(task, Field.rate):
         yield Limit(_("Rate limit %(name)s") % {"name": key}, _rate_text(task), [])
+    if task.group:
+        yield Limit(_("Group"), task.group, [])
     if claim := task.text(Field.unique_claim):
         yield _unique(task, claim, url_of)
 

@@ -182,6 +182,20 @@ def _concurrency(task: Explanation, reason: Reason) -> str:
     return f"{text} {ahead % {'count': number(reason.count)}}"
 
 
+def _group_paused(task: Explanation, reason: Reason) -> str:
+    return _("its group %(name)s is paused.") % {"name": reason.name}
+
+
+def _turn(task: Explanation, reason: Reason) -> str:
+    text = _("it waits for the turn of its group %(name)s.") % {"name": reason.name}
+    if not reason.count:
+        return text
+    ahead = ngettext(
+        "%(count)s task of the group is served first.", "%(count)s tasks of the group are served first.", reason.count
+    )
+    return f"{text} {ahead % {'count': number(reason.count)}}"
+
+
 def _behind(task: Explanation, reason: Reason) -> str:
     count = number(reason.count) if reason.is_exact else f"≈ {number(reason.count)}"
     if not task.higher:
@@ -229,6 +243,8 @@ _SENTENCES: dict[str, _Sentence] = {
     "no_worker": _no_worker,
     "quiet": _quiet,
     "concurrency": _concurrency,
+    "group_paused": _group_paused,
+    "turn": _turn,
     "behind": _behind,
     "busy": _busy,
     "next": _next,

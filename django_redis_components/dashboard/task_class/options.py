@@ -9,7 +9,7 @@ from django_redis_components.taskqueue import defaults, registry
 from django_redis_components.taskqueue.options import DeclaredOptions
 
 #: Options that limit when and how long tasks run.
-LIMITS = ("concurrency", "rate", "unique", "timeout", "expires", "max_attempts", "max_deliveries")
+LIMITS = ("concurrency", "rate", "fair", "unique", "timeout", "expires", "max_attempts", "max_deliveries")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from django_redis_components.taskqueue.record import TaskRecord
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.schedules.status import ScheduleSnapshot
 from django_redis_components.taskqueue.stats.errors import ErrorGroup
+from django_redis_components.taskqueue.stats.groups import GroupInfo
 from django_redis_components.taskqueue.stats.metrics import Metrics
 from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, QueuePause
 
@@ -41,6 +42,20 @@ def of_queues(queues: Sequence[QueueInfo], done: Mapping[str, Metrics], now: dat
     ]
     numbers = (*counts, "OLDEST", "NEXT DUE", "OUT/MIN 1H", "WAIT P95", "RUN P95")
     return TextTable(("QUEUE", *numbers, "PAUSED"), rows, frozenset(numbers))
+
+
+def of_groups(groups: Sequence[GroupInfo]) -> TextTable:
+    """Return a table of the groups of a queue."""
+    rows = [
+        (
+            group.name,
+            f"{group.ready:,}",
+            "" if group.oldest_age is None else age(group.oldest_age),
+            "" if group.paused is None else _pause(group.paused),
+        )
+        for group in groups
+    ]
+    return TextTable(("GROUP", "READY", "OLDEST", "PAUSED"), rows, frozenset(["READY", "OLDEST"]))
 
 
 def throughput_data(metrics: Metrics | None) -> dict[str, Any] | None:

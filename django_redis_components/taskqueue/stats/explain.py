@@ -12,6 +12,7 @@ from django_redis_components.core.settings import conf
 from django_redis_components.core.text import encodable
 from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.exceptions import TaskResultDoesNotExist
+from django_redis_components.taskqueue.fair_share import group_of
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.record import TaskRecord
 from django_redis_components.taskqueue.shards import Shard
@@ -69,8 +70,8 @@ class Explanation:
         at: the server's time.
         record: without values above 64 KiB, whose sizes are in `sizes` by `Field`.
         fields: the stored values of the record, by `Field`.
-        place: ready, scheduled, concurrency (waits for the limit), rate, purged, trash (it was deleted), the state
-            itself if the task is in the list of its state, or "" if it is in none.
+        place: ready, scheduled, group (waits for a turn of its group), concurrency (waits for the limit), rate, purged,
+            trash (it was deleted), the state itself if the task is in the list of its state, or "" if it is in none.
         ahead, higher: tasks that are served before it, and those of a higher priority among them; see `is_exact`.
         due_at: when a scheduled task is due.
         pause: of its queue, or None.
@@ -107,6 +108,11 @@ class Explanation:
     def queue(self) -> str:
         """The name of its queue."""
         return self.text(Field.queue)
+
+    @property
+    def group(self) -> str:
+        """The group of the option `fair`; "" without one."""
+        return group_of(self.text(Field.fair_share))
 
     @property
     def is_finished(self) -> bool:
@@ -150,6 +156,8 @@ class Explanation:
         no_worker       no live worker serves the queue `name`
         quiet           all `count` workers of the queue fetch nothing more
         concurrency     the concurrency limit `name` is full: held by `tasks`, `count` tasks are ahead
+        group_paused    its group `name` is paused
+        turn            it waits for a turn of its group `name`, behind `count` tasks of the group
         behind          `count` tasks are served first
         busy            it is next; all `count` threads are busy
         next            it is next, and a thread is free
@@ -284,12 +292,7 @@ def _reasons(task: Explanation) -> Iterator[Reason]:
         due_at = moment(number_of(task.text(Field.due_at_ms)))
         yield Reason("rate", due_at, task.ahead + 1, limit_key(task, Field.rate))
     yield from _queue_reasons(task)
-    if task.place == "concurrency":
-        yield Reason("concurrency", count=task.ahead, name=limit_key(task, Field.concurrency), tasks=task.holders)
-    elif task.place == "ready":
-        yield _turn(task)
-    elif not task.place and task.state != "waiting":
-        yield Reason("unknown")
+    yield from _place_reasons(task)
 
 
 def _waiting(task: Explanation) -> Reason:
@@ -318,7 +321,20 @@ def _queue_reasons(task: Explanation) -> Iterator[Reason]:
         yield Reason("quiet", count=len(live), name=task.queue)
 
 
-def _turn(task: Explanation) -> Reason:
+def _place_reasons(task: Explanation) -> Iterator[Reason]:
+    """Yield what the place of a task in its queue tells."""
+    if task.place == "concurrency":
+        yield Reason("concurrency", count=task.ahead, name=limit_key(task, Field.concurrency), tasks=task.holders)
+    elif task.place == "group":
+        code = "group_paused" if task.fact("is_group_paused") else "turn"
+        yield Reason(code, count=task.ahead, name=task.group)
+    elif task.place == "ready":
+        yield _next_in_queue(task)
+    elif not task.place and task.state != "waiting":
+        yield Reason("unknown")
+
+
+def _next_in_queue(task: Explanation) -> Reason:
     """Return how far a task is from the head of its queue."""
     if task.ahead:
         return Reason("behind", count=task.ahead, is_exact=task.is_exact)

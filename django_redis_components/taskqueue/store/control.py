@@ -15,6 +15,7 @@ from django_redis_components.core.protocol import Batch, Call, Flow, Read
 from django_redis_components.core.text import encodable
 from django_redis_components.core.units import Seconds, moment_of
 from django_redis_components.taskqueue.fields import Field, Key, Part
+from django_redis_components.taskqueue.limits import MAX_KEY, UNSENDABLE
 from django_redis_components.taskqueue.options import check_moment, when
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store.finished import FINISHED, finished_bounds, list_finished
@@ -23,10 +24,12 @@ from django_redis_components.taskqueue.store.scripts import (
     DELETE_TRASH,
     LIST_TASKS,
     PAUSE,
+    PAUSE_GROUP,
     PURGE,
     PURGE_UNTIL,
     RESTORE,
     RESUME,
+    RESUME_GROUP,
     RETRY_FAILED,
 )
 
@@ -41,10 +44,12 @@ TRASH_TTL_MS = 86_400_000
 MAX_CALLS = 40
 #: Maximum length of a reason or an author: they are read with the depths of the queues.
 MAX_NOTE = 1_000
+#: Most paused groups of a queue (pause_group.lua).
+MAX_PAUSED_GROUPS = 200
 #: Entries of the index of trash that one read looks at.
 MAX_TRASH = 200
 _TRASH_LISTS = (Part.requeued, Part.ready)
-_TRASH_ZSETS = (Part.priority, Part.scheduled, Part.limited, Part.failed, Part.unregistered)
+_TRASH_ZSETS = (Part.priority, Part.scheduled, Part.limited, Part.grouped, Part.failed, Part.unregistered)
 #: States whose tasks can be listed.
 LISTED = ("ready", "scheduled", "waiting", "running", "failed", "unregistered", *FINISHED)
 
@@ -65,11 +70,8 @@ class TrashEntry:
 
 def pause(shard: Shard, queue: str, reason: str, author: str, until: datetime | Seconds | None) -> Flow[None]:
     """Pause a queue, with a note for the dashboard."""
-    for what, note in (("reason", reason), ("author", author)):
-        if len(check_string(note, what)) > MAX_NOTE:
-            raise ValueError(f"{what}={short_repr(note)}: expected at most {MAX_NOTE:,} characters, got {len(note):,}.")
+    note = _note(reason, author)
     check_moment(until, "until")
-    note = json.dumps({"reason": reason, "author": author})
     paused = yield PAUSE(base=shard.base, queue=queue, ends_at=when(until, "until"), note=note)
     if not paused:
         raise ValueError(f"until={short_repr(until)}: that moment has passed.")
@@ -79,6 +81,42 @@ def resume(shard: Shard, queue: str) -> Flow[bool]:
     """Resume a queue. Return whether it was paused."""
     (was,) = yield RESUME(base=shard.base, queue=queue, op=new_op())
     return bool(was)
+
+
+def pause_group(shard: Shard, queue: str, group: str, reason: str, author: str) -> Flow[None]:
+    """Pause a group of a queue, with a note for the dashboard."""
+    group, note = check_group(group), _note(reason, author)
+    paused = yield PAUSE_GROUP(base=shard.base, queue=queue, group=group, note=note)
+    if not paused:
+        raise ValueError(
+            f"group={short_repr(group)}: {MAX_PAUSED_GROUPS} groups of queue {queue!r} are paused, which is the most."
+        )
+
+
+def resume_group(shard: Shard, queue: str, group: str) -> Flow[bool]:
+    """Resume a group of a queue. Return whether it was paused."""
+    (was,) = yield RESUME_GROUP(base=shard.base, queue=queue, group=check_group(group), op=new_op())
+    return bool(was)
+
+
+def check_group(group: Any) -> str:
+    """Return the name of a group.
+
+    Raises:
+        TypeError, ValueError: no key can make this name.
+    """
+    if len(check_string(group, "group")) > MAX_KEY or UNSENDABLE.search(group):
+        raise ValueError(
+            f"group={short_repr(group)}: expected at most {MAX_KEY} characters without control characters."
+        )
+    return str(group)
+
+
+def _note(reason: str, author: str) -> str:
+    for what, note in (("reason", reason), ("author", author)):
+        if len(check_string(note, what)) > MAX_NOTE:
+            raise ValueError(f"{what}={short_repr(note)}: expected at most {MAX_NOTE:,} characters, got {len(note):,}.")
+    return json.dumps({"reason": reason, "author": author})
 
 
 def retry_failed(shard: Shard, queue: str, ids: Sequence[str] | None, up_to_ms: str = "") -> Flow[int]:

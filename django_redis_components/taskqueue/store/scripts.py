@@ -76,10 +76,13 @@ TASK_LEASES = _script("stats/task_leases", args=("ids*",), reads_only=True)
 DUE_COUNTS = _script("stats/due_counts", args=("step_ms", "count", "first"), reads_only=True)
 QUEUE_STATS = _script("stats/queue_stats", args=("first", "lease_ms", "queues*"), reads_only=True)
 COUNT_FAILURES = _script("stats/count_failures", args=("lease_ms", "limit"), reads_only=True)
+LIST_GROUPS = _script("stats/list_groups", args=("queue", "limit", "budget"), reads_only=True)
 EXPLAIN = _script("stats/explain", args=("id", "max_bytes", "errors"), reads_only=True)
 
 PAUSE = _script("admin/pause", args=("queue", "ends_at", "note"))
 RESUME = _script("admin/resume", args=("queue", "op"))
+PAUSE_GROUP = _script("admin/pause_group", args=("queue", "group", "note"))
+RESUME_GROUP = _script("admin/resume_group", args=("queue", "group", "op"))
 CANCEL = _script("admin/cancel", args=("id", "ttl_ms", "force_ms", "finished_limit", "finished_ttl_ms"))
 RESCHEDULE = _script("admin/reschedule", args=("id", "due", "op"))
 UPDATE_TASK = _script(

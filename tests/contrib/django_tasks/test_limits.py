@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from django_redis_components.contrib.django_tasks import task
-from django_redis_components.taskqueue import Concurrency, Rate, Unique, get_queue
+from django_redis_components.taskqueue import Concurrency, FairShare, Rate, Unique, get_queue
 from tests.contrib.django_tasks.conftest import ReceivedSignals
 from tests.contrib.django_tasks.framework import InvalidTask, TaskContext
 from tests.contrib.django_tasks.shop.tasks import add, note, recorded
@@ -136,6 +136,9 @@ def test_options_of_the_backend_apply_to_each_task_separately(redis_server: Stor
         {"concurrency": 3},
         {"concurrency": Concurrency(3, key="{order_id}", group="vans")},
         {"concurrency": Concurrency(3, key=by_order)},
+        {"fair": "{order_id}"},
+        {"fair": FairShare("{order_id}", weight=3)},
+        {"fair": FairShare("{order_id}", weight=by_order)},
         {"rate": "10/m"},
         {"rate": [10, timedelta(minutes=1)]},
         {"rate": Rate([10, timedelta(minutes=1)], burst=2)},  # type: ignore[arg-type]

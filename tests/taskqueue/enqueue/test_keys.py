@@ -90,6 +90,9 @@ KINDS: dict[str, tuple[str, float | None]] = {
     "q:<queue>:waiting": (r"q:\w+:waiting", None),
     "q:<queue>:limited": (r"q:\w+:limited", None),
     "q:<queue>:reserved": (r"q:\w+:reserved", None),
+    "q:<queue>:grouped": (r"q:\w+:grouped", None),
+    "q:<queue>:turns": (r"q:\w+:turns", None),
+    "q:<queue>:paused_groups": (r"q:\w+:paused_groups", None),
     "holders:c:<key>": (r"holders:c:[\w.]+", None),
     "concurrency_waiters:c:<key>": (r"concurrency_waiters:c:[\w.]+", 30 * 86_400),
     "rate:r:<key>": (r"rate:r:[\w.]+", 60),
@@ -150,6 +153,8 @@ def busy_store(store: Store, settings: Any, monkeypatch: pytest.MonkeyPatch) -> 
     note.using(queue_name="limited", rate="1/m").enqueue_many([(("waits for its turn",), {})] * 3)
     new_fetcher("limited", worker="takes").fetch("0", 9)
     get_queue("old").pause("a look")
+    note.using(queue_name="groups", fair="ada").enqueue("waits for a turn")
+    get_queue("groups").pause_group("bob")
     minute = next(key for key in store.keys() if b":q:mail:minute:" in key)  # noqa: SIM118 - a Store is no dict
     past = b"%s:%d" % (minute.rpartition(b":")[0], int(minute.rpartition(b":")[2]) - 1)
     store.raw.set(past, store.raw.get(minute), ex=60)

@@ -1,4 +1,4 @@
-"""Random operations never exceed a limit, and every task finishes."""
+"""Random operations never exceed a limit, and every task finishes, also of groups that are served in turn."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 from django_redis_components.taskqueue import (
     Concurrency,
+    FairShare,
     NotScheduled,
     Purge,
     Rate,
@@ -26,6 +27,7 @@ from tests.taskqueue.support import base_key, end_lease, new_fetcher, queue_key,
 from tests.taskqueue.tasks import fail, fail_thrice, note
 
 QUEUES = ("a", "b")
+GROUPS = ("one", "two", "three")
 SLOTS = {"few": 2, "one": 1}
 RATES: dict[str, tuple[int, float]] = {"slow": (1, 0.01), "quick": (1, 0.003)}
 
@@ -48,6 +50,7 @@ class Site:
             *[self.settle] * 6,
             *[self.cancel, self.move, self.die, self.die],
             *[self.purge, self.undo, self.pause, self.resume, self.retry],
+            *[self.pause_group, self.resume_group, self.resume_group],
         ]
 
     def send(self) -> None:
@@ -59,6 +62,8 @@ class Site:
         if chance.random() < 0.6:
             group = chance.choice(list(RATES))
             options["rate"] = Rate(RATES[group], group=group)
+        if chance.random() < 0.6:
+            options["fair"] = FairShare(chance.choice(GROUPS), weight=chance.choice([1, 1, 3]))
         options |= chance.choice([{}, {}, {"priority": 5}, {"priority": -5}, {"run_after": 0.02}])
         what: Any = chance.choice([note, note, fail, fail_thrice])
         self.sent += what.using(**options).enqueue_many([(("text",), {})] * chance.randrange(1, 5))
@@ -117,6 +122,12 @@ class Site:
     def resume(self) -> None:
         get_queue(self.chance.choice(QUEUES)).resume()
 
+    def pause_group(self) -> None:
+        get_queue(self.chance.choice(QUEUES)).pause_group(self.chance.choice(GROUPS))
+
+    def resume_group(self) -> None:
+        get_queue(self.chance.choice(QUEUES)).resume_group(self.chance.choice(GROUPS))
+
     def retry(self) -> None:
         get_queue(self.chance.choice(QUEUES)).retry_failed()
 
@@ -139,6 +150,8 @@ class Site:
             self.undo()
         for queue in QUEUES:
             get_queue(queue).resume()
+            for group in GROUPS:
+                get_queue(queue).resume_group(group)
         for fetcher, job in self.held:
             settle_now(fetcher, execute(job))
         eventually(self._has_worked_off)
@@ -181,5 +194,12 @@ def test_random_operations_never_exceed_limits_and_every_task_finishes(store: St
         states[result.state] += 1
     assert set(states) <= {"successful", "failed", "cancelled"}
     assert_rates_were_kept(site.starts)
-    left = (f":{Part.limited}", f":{Part.reserved}", f":{Key.holders}:", f":{Part.tombstones}")
+    left = (
+        f":{Part.limited}",
+        f":{Part.reserved}",
+        f":{Part.grouped}",
+        f":{Part.turns}",
+        f":{Key.holders}:",
+        f":{Part.tombstones}",
+    )
     assert not [key for key in store.keys() if any(part in key.decode() for part in left)]  # noqa: SIM118

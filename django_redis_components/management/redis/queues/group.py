@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from django_redis_components.management.arguments import queue, seconds, whole_number
 from django_redis_components.management.base import CommandResult, add_subcommands, add_yes, system_user
 from django_redis_components.management.redis import groups
 from django_redis_components.management.redis.queues.operations import QueueOperations
 from django_redis_components.taskqueue.stats.errors import MAX_ERRORS
+from django_redis_components.taskqueue.stats.groups import MAX_GROUPS
 
 #: Commands and their descriptions.
 VERBS = {
     "status": "show the depths and the throughput of queues, workers and poller",
     "errors": "list the errors of a queue in groups, newest first",
-    "pause": "stop fetching tasks of a queue; running tasks finish",
-    "resume": "resume a paused queue",
+    "groups": "list the groups of a queue that are served in turn",
+    "pause": "stop fetching tasks of a queue, or of one of its groups; running tasks finish",
+    "resume": "resume a paused queue or group",
     "purge": "remove all pending tasks of a queue (asks for confirmation; can be restored for 24 h)",
     "restore": "restore the tasks that a purge removed",
     "retry": "retry failed tasks",
@@ -42,7 +44,16 @@ class Group(groups.CommandGroup):
             metavar="N",
             help=f"number of error groups, 1 to {MAX_ERRORS} (default: 20)",
         )
+        made["groups"].add_argument(
+            "--limit",
+            type=whole_number(1, MAX_GROUPS),
+            default=20,
+            metavar="N",
+            help=f"number of groups, 1 to {MAX_GROUPS} (default: 20); all paused ones are listed, too",
+        )
         _add_pause_arguments(made["pause"])
+        for verb in ("pause", "resume"):
+            made[verb].add_argument("--group", metavar="GROUP", help="only this group (default: the whole queue)")
         made["restore"].add_argument("purge_id", metavar="PURGE_ID", help="the id that the purge printed")
         for verb in ("retry", "delete"):
             made[verb].add_argument("ids", nargs="*", metavar="ID", help="task ids (default: all failed tasks)")
@@ -60,13 +71,24 @@ class Group(groups.CommandGroup):
         """See `QueueOperations.errors`."""
         return _operations(options).errors(options["name"], options["limit"])
 
+    def perform_groups(self, options: dict[str, Any]) -> CommandResult:
+        """See `QueueOperations.groups`."""
+        return _operations(options).groups(options["name"], options["limit"])
+
     def perform_pause(self, options: dict[str, Any]) -> CommandResult:
-        """See `QueueOperations.pause`."""
-        return _operations(options).pause(options["name"], reason=options["reason"], until=options["until"])
+        """See `QueueOperations.pause` and `pause_group`."""
+        operations, name, reason, until = _operations(options), options["name"], options["reason"], options["until"]
+        if options["group"] is None:
+            return operations.pause(name, reason=reason, until=until)
+        if until is not None:
+            raise CommandError("--until is not accepted with --group: a group stays paused until it is resumed.")
+        return operations.pause_group(name, options["group"], reason=reason)
 
     def perform_resume(self, options: dict[str, Any]) -> CommandResult:
-        """See `QueueOperations.resume`."""
-        return _operations(options).resume(options["name"])
+        """See `QueueOperations.resume` and `resume_group`."""
+        if options["group"] is None:
+            return _operations(options).resume(options["name"])
+        return _operations(options).resume_group(options["name"], options["group"])
 
     def perform_purge(self, options: dict[str, Any]) -> CommandResult:
         """Purge a queue after a confirmation."""

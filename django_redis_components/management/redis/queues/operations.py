@@ -14,6 +14,7 @@ from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.queue import Queue, get_queue
 from django_redis_components.taskqueue.shards import Shard, home
 from django_redis_components.taskqueue.stats import metrics, queue_stats
+from django_redis_components.taskqueue.stats.groups import read_groups
 
 T = TypeVar("T")
 
@@ -68,6 +69,37 @@ class QueueOperations:
         was_paused = self._queue(name).resume()
         text = f"Queue {name!r} is resumed." if was_paused else f"Queue {name!r} was not paused."
         return CommandResult({"queue": name, "was_paused": was_paused}, text)
+
+    def groups(self, name: str, limit: int) -> CommandResult:
+        """Return the groups of a queue with most ready tasks, and all paused ones."""
+        found = self._run(read_groups(self._shard, self._queue(name).name, limit))
+        data = {"queue": name, **dataclasses.asdict(found)}
+        if not found.groups:
+            note = unknown_names(self._shard, name)
+            return CommandResult(data, f"Queue {name!r} has no groups with ready tasks.", note=note)
+        text = f"Groups of queue {name!r} that are served in turn: {found.count:,}."
+        note = "Not all groups were looked at: small ones may be missing." if found.is_partial else ""
+        return CommandResult(data, text, task_listing.of_groups(found.groups), note)
+
+    def pause_group(self, name: str, group: str, *, reason: str = "") -> CommandResult:
+        """Pause a group of a queue."""
+        try:
+            self._queue(name).pause_group(group, reason, author=self._author)
+        except ValueError as exc:
+            return CommandResult({"queue": name, "group": group, "paused": False}, problem=str(exc))
+        options = [f"--group={group}"]
+        resume = command_line("redis", "queues", "resume", arguments=[name], options=options, using=self._using)
+        text = f"Group {group!r} of queue {name!r} is paused. To resume it: {resume}"
+        return CommandResult({"queue": name, "group": group, "paused": True}, text)
+
+    def resume_group(self, name: str, group: str) -> CommandResult:
+        """Resume a group of a queue."""
+        try:
+            was_paused = self._queue(name).resume_group(group)
+        except ValueError as exc:
+            return CommandResult({"queue": name, "group": group, "was_paused": False}, problem=str(exc))
+        text = f"Group {group!r} of queue {name!r} {'is resumed' if was_paused else 'was not paused'}."
+        return CommandResult({"queue": name, "group": group, "was_paused": was_paused}, text)
 
     def purgeable(self, name: str) -> int:
         """Return the number of tasks that a purge would remove."""

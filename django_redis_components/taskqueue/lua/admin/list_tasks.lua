@@ -6,8 +6,8 @@
 -- ARGV[3] offset  how many are passed over
 -- ARGV[4] limit  maximum number of tasks
 -- DERIVED base:q:<queue>:* lists and zsets
--- Returns ids: ready ones in the order in which they are served, cancelled ones among them; others by their time; last
---         those that wait for a limit
+-- Returns ids: ready ones in the order in which they are served, cancelled ones among them, and behind them
+--         those of groups, group by group; others by their time; last those that wait for a limit
 -- Cost: O(limit + log n), and O(offset / 100) in a list
 local base = KEYS[1]
 local queue = ARGV[1]
@@ -48,6 +48,7 @@ if state == S.ready then
   add("ZRANGE", P.priority, 0, urgent - 1)
   add("LRANGE", P.ready, 0, redis.call("LLEN", part_key(P.ready)) - 1)
   add("ZRANGE", P.priority, urgent, redis.call("ZCARD", part_key(P.priority)) - 1)
+  add("ZRANGE", P.grouped, 0, redis.call("ZCARD", part_key(P.grouped)) - 1)
   add("ZRANGE", P.limited, 0, for_concurrency - 1)
 elseif state == S.scheduled then
   add("ZRANGE", P.scheduled, due, redis.call("ZCARD", part_key(P.scheduled)) - 1)

@@ -16,7 +16,7 @@ local queue = ARGV[1]
 local until_us = ARGV[2]
 local target = ARGV[3]
 local op = ARGV[4]
--- @include placement
+-- @include group_placement
 -- @include flush
 -- @include idempotency
 -- @include pending

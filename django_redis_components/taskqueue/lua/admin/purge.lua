@@ -3,7 +3,7 @@
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] queue  name
 -- ARGV[2] op  id of the operation and of the trash, new for each
--- DERIVED base:q:<queue>:requeued, :ready lists, :priority, :scheduled, :retrying, :limited, :waiting zsets, :reserved hash,
+-- DERIVED base:q:<queue>:requeued, :ready lists, :priority, :scheduled, :retrying, :limited, :grouped, :turns, :waiting zsets, :reserved hash,
 --         :tombstones, :purged_at_us strings, base:trash:<trash>:* lists and zsets, base:trash_index zset,
 --         base:reply:<op> string
 -- Returns {n, m}: n tasks removed, without any there is no trash; m tasks that stay, since they wait for other tasks and
@@ -21,8 +21,13 @@ if earlier_reply then
   return earlier_reply
 end
 local removed = 0
+-- Where tasks of groups are put, if it is free: processes of a version without groups restore and delete those.
+local function trash_part(part)
+  return part == P.grouped and redis.call("EXISTS", trash_key(ctx, op, P.limited)) == 0 and P.limited or part
+end
+
 for _, part in ipairs(PENDING) do
-  local from, to = queue_key(ctx, queue, part), trash_key(ctx, op, part)
+  local from, to = queue_key(ctx, queue, part), trash_key(ctx, op, trash_part(part))
   if redis.call("EXISTS", from) == 1 then
     redis.call("RENAME", from, to)
     local is_list = part == P.requeued or part == P.ready
@@ -31,7 +36,8 @@ for _, part in ipairs(PENDING) do
 end
 local tombstones = queue_key(ctx, queue, P.tombstones)
 removed = removed - tonumber(redis.call("GET", tombstones) or 0)
-redis.call("UNLINK", tombstones, queue_key(ctx, queue, P.reserved), queue_key(ctx, queue, P.retrying))
+redis.call("UNLINK", tombstones, queue_key(ctx, queue, P.reserved), queue_key(ctx, queue, P.retrying),
+  queue_key(ctx, queue, P.turns))
 -- A task that is cancelled in the trash is no tombstone. The TTL is longer than the trash's.
 redis.call("SET", queue_key(ctx, queue, P.purged_at_us), ctx.now_us, "PX", T.purged_ms)
 if removed > 0 then

@@ -27,6 +27,7 @@ local op = ARGV[8]
 -- @include flush
 -- @include idempotency
 -- @include trash
+-- @lazy groups: forget_turns
 -- @lazy limit_queue: leave
 
 local ctx = new_context(base)
@@ -35,7 +36,8 @@ if earlier_reply then
   return earlier_reply
 end
 local name = PENDING[part]
-local from, to = queue_key(ctx, queue, name), trash_key(ctx, trash, name)
+-- Tasks of groups are put beside those that waited for a limit: processes of a version without groups restore and delete those.
+local from, to = queue_key(ctx, queue, name), trash_key(ctx, trash, name == P.grouped and P.limited or name)
 
 -- Append ids to a list of the trash, without those of cancelled or deleted tasks. Return how many.
 local function append(ids)
@@ -94,6 +96,9 @@ local is_selected = {
   [P.scheduled] = function(id)
     return (entered_us(ctx, id) or 0) <= until_us
   end,
+  [P.grouped] = function(id)
+    return (entered_us(ctx, id) or 0) <= until_us
+  end,
 }
 
 local function move_scored()
@@ -106,6 +111,8 @@ local function move_scored()
       redis.call("ZADD", to, score, member)
       if name == P.scheduled then
         redis.call("ZREM", queue_key(ctx, queue, P.retrying), id)
+      end
+      if name == P.scheduled or name == P.grouped then
         limit_queue().leave(ctx, id, queue) -- another task gets the start that was reserved for it
       end
       moved = moved + 1
@@ -122,6 +129,9 @@ if part == 1 and skip == 0 then
 end
 local moves = { [P.ready] = move_ready, [P.requeued] = move_requeued }
 local moved, is_done, stayed = (moves[name] or move_scored)()
+if name == P.grouped and moved > 0 then
+  groups().forget_turns(ctx, queue)
+end
 if moved > 0 then
   redis.call("ZADD", base_key(ctx, K.trash_index), "NX", ctx.now_ms, queue .. "/" .. trash)
 end

@@ -6,8 +6,8 @@
 -- ARGV[3] name  of the registered task
 -- ARGV[4] op  id of the operation, new for each
 -- ARGV[5..] ids  of tasks
--- DERIVED base:q:<queue>:unregistered zset, :requeued list, base:t:<id> hash, base:paused hash, base:wakeup:* zset,
---         base:reply:<op> string
+-- DERIVED base:q:<queue>:unregistered, :grouped, :turns zsets, :requeued list, base:t:<id> hash, base:paused hash, base:wakeup:* zset,
+--         base:reply:<op>, :sequence strings
 -- Returns {n}: n tasks requeued
 -- Cost: O(m log n) for m ids
 local base = KEYS[1]
@@ -15,7 +15,7 @@ local queue = ARGV[1]
 local up_to_ms = ARGV[2]
 local name = ARGV[3]
 local op = ARGV[4]
--- @include placement
+-- @include group_placement
 -- @include idempotency
 -- @include selection
 
@@ -33,7 +33,7 @@ for index = 5, #ARGV do
   if is_selected and redis.call("HGET", task_key(ctx, id), F.state) == S.unregistered then
     redis.call("ZREM", unregistered, id)
     redis.call("HSET", task_key(ctx, id), F.task_name, name)
-    requeue(ctx, id, queue, P.requeued, "RPUSH")
+    requeue_behind(ctx, id, queue, P.requeued)
     requeued = requeued + 1
   end
 end

@@ -6,7 +6,8 @@
 --         stayed
 -- ARGV[3] up_to_ms  tasks that became unregistered until then; empty: until now
 -- ARGV[4..] names  of tasks that are registered
--- DERIVED base:q:<queue>:unregistered zset, :requeued list, base:t:<id> hash, base:paused hash, base:wakeup:* zset
+-- DERIVED base:q:<queue>:unregistered, :grouped, :turns zsets, :requeued list, base:t:<id> hash, base:paused hash, base:wakeup:* zset,
+--         base:sequence string
 -- Returns {seen, stayed, requeued, up_to_ms}: how many tasks were looked at, 500 at most, stayed unregistered, and were
 --         requeued; the argument for the next call of the same round
 -- Cost: O(log n) for each of the 500 tasks
@@ -14,7 +15,7 @@ local base = KEYS[1]
 local queue = ARGV[1]
 local skip = tonumber(ARGV[2])
 local up_to_ms = ARGV[3]
--- @include placement
+-- @include group_placement
 
 local ctx = new_context(base)
 local is_registered = {}
@@ -37,7 +38,7 @@ for _, id in ipairs(ids) do
     redis.call("ZREM", unregistered, id)
   end
   if is_waiting and is_registered[name] then
-    requeue(ctx, id, queue, P.requeued, "RPUSH")
+    requeue_behind(ctx, id, queue, P.requeued)
     notify_queue(ctx, queue)
     requeued = requeued + 1
   end

@@ -4,7 +4,7 @@
 -- ARGV[1] id  of the task
 -- ARGV[2] due  empty: at once; "+ms": milliseconds from now; else milliseconds since the epoch
 -- ARGV[3] op  id of the operation, new for each
--- DERIVED base:t:<id> hash, base:q:<queue>:scheduled, :retrying, :limited zsets, :requeued list, :reserved hash, base:wakeup:* zset,
+-- DERIVED base:t:<id> hash, base:q:<queue>:scheduled, :retrying, :limited, :grouped, :turns zsets, :requeued list, :reserved hash, base:wakeup:* zset,
 --         base:paused hash, base:reply:<op>, :limit:*, :rate:* strings, base:holders:*, :concurrency_waiters:* zsets
 -- Returns {1}: rescheduled
 -- Returns {0}: the task is not scheduled: it is ready, runs or has finished

@@ -8,7 +8,7 @@
 -- ARGV[4] op  id of the operation, new for each
 -- ARGV[5] finished_limit  how many cancelled tasks a queue lists; 0: none
 -- ARGV[6] finished_ttl_ms  how long they are listed
--- DERIVED base:q:<queue>:priority, :scheduled, :retrying, :limited, :failed, :unregistered zsets, :cancelled list, base:trash:<trash>:* lists and zsets, base:trash_index,
+-- DERIVED base:q:<queue>:priority, :scheduled, :retrying, :failed, :unregistered, :grouped, :turns zsets, :cancelled list, base:trash:<trash>:* lists and zsets, base:trash_index,
 --         :queues, :wakeup:* zsets, base:paused hash, base:t:<id> hash, :done list, base:sequence, :reply:<op>,
 --         :unique:<digest> strings
 -- Returns {n, has_more}: n tasks restored; has_more 1 when another call finds more, else 0
@@ -20,7 +20,7 @@ local limit = tonumber(ARGV[3])
 local op = ARGV[4]
 local finished_limit = tonumber(ARGV[5])
 local finished_ttl_ms = ARGV[6]
--- @include placement
+-- @include group_placement
 -- @include flush
 -- @include idempotency
 -- @include trash
@@ -58,6 +58,8 @@ local function restore(id, part, score, priority, state)
     if part == P.scheduled and state == S.retrying then
       redis.call("ZADD", queue_key(ctx, queue, P.retrying), math.ceil(score), id)
     end
+  elseif place_in_group(ctx, id, queue) then
+    return
   elseif part == P.limited then
     redis.call("HSET", task_key(ctx, id), F.state, S.ready)
     push_priority(ctx, queue, id, priority or PRIORITIES[part])

@@ -7,7 +7,7 @@
 -- ARGV[4] op  id of the operation, new for each
 -- ARGV[5] skip  how many of the oldest are passed over: those that an earlier call looked at and that stayed
 -- ARGV[6..] ids  of tasks
--- DERIVED base:q:<queue>:failed, :priority, :waiting zsets, :ready list, base:t:<id> hash, :errors list, base:wakeup:*,
+-- DERIVED base:q:<queue>:failed, :priority, :waiting, :grouped, :turns zsets, :ready list, base:t:<id> hash, :errors list, base:wakeup:*,
 --         :queues, :unfinished_flows zsets, base:paused hash, base:sequence, :reply:<op>, :unique:<digest> strings,
 --         base:flow:<flow> hash
 -- Returns {n, m, k}: n retried, m looked at, k stayed, since another task has their unique key
@@ -18,7 +18,7 @@ local up_to_ms = ARGV[2]
 local limit = ARGV[3]
 local op = ARGV[4]
 local skip = ARGV[5]
--- @include placement
+-- @include group_placement
 -- @include times
 -- @include idempotency
 -- @include selection
@@ -87,11 +87,11 @@ local function retry(id, priority, flow_ref)
   local record = task_key(ctx, id)
   redis.call("HDEL", record, F.finished_at_us, F.attempts, F.deliveries, F.due_at_ms, F.lease, F.cancel_request)
   redis.call("PERSIST", record)
-  if priority then
+  if not priority then
+    requeue_behind(ctx, id, queue, P.ready)
+  elseif not place_in_group(ctx, id, queue) then
     redis.call("HSET", record, F.state, S.ready)
     push_priority(ctx, queue, id, priority)
-  else
-    requeue(ctx, id, queue, P.ready, "RPUSH")
   end
   if flow_ref then
     revive_followers(flow_ref, id)

@@ -1,6 +1,6 @@
 -- List tasks of a queue in one state from a cursor on, or those of them that match; looks at a bounded number of tasks.
 -- Pending tasks are listed from the back of the queue, finished ones from the newest, scheduled and limited ones in the
--- order in which they are due. Writes nothing.
+-- order in which they are due. Those of groups are listed group by group. Writes nothing.
 -- Precondition: none.
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] queue  name
@@ -79,6 +79,7 @@ if state == S.ready then
   add_segment(P.priority, 0, urgent)
   add_segment(P.ready, 0, length(P.ready))
   add_segment(P.priority, urgent, length(P.priority))
+  add_segment(P.grouped, 0, length(P.grouped))
   add_segment(P.limited, 0, for_concurrency)
 elseif state == S.scheduled then
   add_segment(P.scheduled, due, length(P.scheduled))
@@ -102,7 +103,7 @@ local function rank_of(part, place, member)
   local rank = redis.call("ZRANK", key, member)
   if rank then
     return rank, true
-  elseif part == P.limited then
+  elseif part == P.limited or part == P.grouped then
     return redis.call("ZLEXCOUNT", key, "-", "(" .. member), false
   end
   -- Of tasks with equal scores rather list some again than none.

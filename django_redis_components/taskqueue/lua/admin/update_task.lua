@@ -4,8 +4,8 @@
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] id  of the task
 -- ARGV[2] op  id of the operation, new for each
--- ARGV[3] version  SHA-1 of the message, the unique claim, concurrency and rate of which the new ones were made, a line
---         each; empty: these stay
+-- ARGV[3] version  SHA-1 of the message, the unique claim, concurrency, rate and fair share of which the new ones were made, a
+--         line each; empty: these stay
 -- ARGV[4] claim  manner and digest of the new unique key; empty: it stays
 -- ARGV[5] target  name of the queue; empty: it stays
 -- ARGV[6] priority  -100 to 100; empty: it stays
@@ -29,7 +29,7 @@ local claim = ARGV[4]
 local target = ARGV[5]
 local priority = ARGV[6]
 local expires = ARGV[7]
--- @include placement
+-- @include group_placement
 -- @include flush
 -- @include idempotency
 -- @include limit_key
@@ -48,15 +48,16 @@ if earlier_reply then
   return { earlier_reply[1], redis.call("HGETALL", record) }
 end
 local queue, state, body, own_claim, concurrency, rate, own_priority, expiry, due_ms, worker_ids, placed_us,
-  enqueued_us, flow_ref = unpack(redis.call("HMGET", record, F.queue, F.state, F.body, F.unique_claim, F.concurrency,
-    F.rate, F.priority, F.expiry, F.due_at_ms, F.worker_ids, F.placed_at_us, F.enqueued_at_us, F.flow_ref))
+  enqueued_us, flow_ref, share = unpack(redis.call("HMGET", record, F.queue, F.state, F.body, F.unique_claim, F.concurrency,
+    F.rate, F.priority, F.expiry, F.due_at_ms, F.worker_ids, F.placed_at_us, F.enqueued_at_us, F.flow_ref,
+    F.fair_share))
 if not queue then
   return { -1 }
 end
 if state == S.running or is_final(state) or unique().was_purged(ctx, id, queue, state, placed_us or enqueued_us) then
   return { 0, redis.call("HGETALL", record) }
 end
-local current = { body, own_claim or "", concurrency or "", rate or "" }
+local current = { body, own_claim or "", concurrency or "", rate or "", share or "" }
 if version ~= "" and redis.sha1hex(table.concat(current, "\n")) ~= version then
   return { -2 }
 end
@@ -79,8 +80,9 @@ local function is_pending()
 end
 
 -- A task that needs another place is taken out of its own.
-local changes_limits, task = false, nil
+local changes_limits, changes_group, task = false, false, nil
 for index = 8, #ARGV, 2 do
+  changes_group = changes_group or ARGV[index] == F.fair_share
   if ARGV[index] == F.body and ARGV[index + 1] ~= body then
     redis.call("HDEL", record, F.cursor) -- it is a position in what the earlier arguments named
   end
@@ -89,7 +91,7 @@ end
 local has_place = state ~= S.waiting and state ~= S.unregistered
 local changes_priority = priority ~= "" and priority ~= (own_priority or "0")
 local changes_queue = target ~= "" and target ~= queue
-if changes_queue or changes_priority and has_place then
+if changes_queue or (changes_priority or changes_group) and has_place then
   task = take_pending(ctx, queue, { id }, "", is_pending)[1]
   if not task then
     return { 0, redis.call("HGETALL", record) }

@@ -10,8 +10,8 @@
 -- ARGV[6] expires  empty, or the moment after which the task does not start and the record's TTL then: "+ms ms", counted
 --         from now or from the due time, or "ms ms"
 -- ARGV[7..] fields  pairs of field and value for the record
--- DERIVED base:t:<id> hash, base:q:<queue>:ready list, :scheduled, :priority zsets, :purged_at_us string,
---         base:sequence string, base:queues, :wakeup:* zsets, base:paused hash, base:unique:<digest>, :limit:* strings; and
+-- DERIVED base:t:<id> hash, base:q:<queue>:ready list, :scheduled, :priority, :grouped, :turns zsets,
+--         :purged_at_us string, base:sequence string, base:queues, :wakeup:* zsets, base:paused hash, base:unique:<digest>, :limit:* strings; and
 --         of a task that the call changes base:reply:<id> string, base:q:<queue>:* lists, zsets and hashes, base:rate:*
 --         string, base:holders:*, :concurrency_waiters:* zsets
 -- Returns above 0: microseconds since the epoch at which the task was accepted

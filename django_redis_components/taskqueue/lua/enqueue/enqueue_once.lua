@@ -2,8 +2,8 @@
 -- Precondition: that of enqueue.lua for each of them; at most 1,000. The row of each was committed.
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1..] tasks  for each task: the token of its row, n, and the n arguments of enqueue.lua
--- DERIVED base:outbox zset, base:t:<id> hash, base:q:<queue>:ready list, :scheduled, :priority zsets, :purged_at_us string,
---         base:sequence string, base:queues, :wakeup:* zsets, base:paused hash, base:unique:<digest>, :limit:* strings; and
+-- DERIVED base:outbox zset, base:t:<id> hash, base:q:<queue>:ready list, :scheduled, :priority, :grouped, :turns zsets,
+--         :purged_at_us string, base:sequence string, base:queues, :wakeup:* zsets, base:paused hash, base:unique:<digest>, :limit:* strings; and
 --         of a task that the call changes base:reply:<id> string, base:q:<queue>:* lists, zsets and hashes, base:rate:*
 --         string, base:holders:*, :concurrency_waiters:* zsets
 -- Returns for each task what enqueue.lua returns: above 0, or {id, record}; above 0 for a row whose task was accepted before

@@ -32,6 +32,7 @@ local finished_ttl_ms = ARGV[8]
 local queues = tonumber(ARGV[9])
 -- @include flush
 -- @include finished_list
+-- @lazy groups
 -- @lazy rare
 -- @lazy settle: settle_all
 -- @include lease
@@ -57,8 +58,9 @@ local function leave_rest(queue, was_plain)
   end
   if not wants_more(ctx) then
     local is_due_soon = due_ms and due_ms < ctx.now_ms + 5000
-    local ready, requeued = queue_key(ctx, queue, P.ready), queue_key(ctx, queue, P.requeued)
-    if is_due_soon or redis.call("EXISTS", ready, requeued, queue_key(ctx, queue, P.priority)) > 0 then
+    local prefix = queue_key(ctx, queue, "")
+    if is_due_soon or redis.call("EXISTS", prefix .. P.ready, prefix .. P.requeued, prefix .. P.priority) > 0
+      or (ctx.has_turns or ctx.grouped) and redis.call("EXISTS", prefix .. P.turns) == 1 then
       notify(ctx, "q:" .. queue)
     end
   end

@@ -5,8 +5,8 @@
 -- ARGV[2] token  of its lease
 -- ARGV[3] max_tasks  how many the flow may have
 -- ARGV[4..] nodes  for each task: n, and the n arguments of enqueue.lua
--- DERIVED base:flow:<flow> hash, base:t:<id> hash, base:q:<queue>:ready list, :scheduled, :priority, :waiting zsets,
---         base:sequence string, base:queues, :wakeup:* zsets, base:paused hash, base:limit:* strings
+-- DERIVED base:flow:<flow> hash, base:t:<id> hash, base:q:<queue>:ready list, :scheduled, :priority, :waiting, :grouped,
+--         :turns zsets, base:sequence string, base:queues, :wakeup:* zsets, base:paused hash, base:limit:* strings
 -- Returns {accepted_us, number, …}: microseconds since the epoch, and the number of each task in the flow
 -- Returns {-1}: the run has lost its lease
 -- Returns {-2}: the flow was evicted, or the task is a callback of it

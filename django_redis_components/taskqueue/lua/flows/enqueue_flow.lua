@@ -11,8 +11,8 @@
 -- ARGV[8] row  empty, or the token of the flow's row in the outbox: then it is accepted once, also after it was deleted
 -- ARGV[9..] nodes  for each task: number, followers, open parents, n, and the n arguments of enqueue.lua. The number of
 --          the on_complete task is tasks + 1, that of the on_success task tasks + 2
--- DERIVED base:flow:<flow> hash, base:t:<id> hash, base:q:<queue>:ready list, :scheduled, :priority, :waiting zsets,
---         base:sequence string, base:queues, :unfinished_flows, :wakeup:* zsets, base:paused hash, base:limit:* strings,
+-- DERIVED base:flow:<flow> hash, base:t:<id> hash, base:q:<queue>:ready list, :scheduled, :priority, :waiting, :grouped,
+--         :turns zsets, base:sequence string, base:queues, :unfinished_flows, :wakeup:* zsets, base:paused hash, base:limit:* strings,
 --         base:outbox zset
 -- Returns above 0: microseconds since the epoch at which this part was accepted
 -- Returns 0: earlier parts have expired, and no task was started

@@ -40,7 +40,7 @@ local lost_description = ARGV[11]
 local finished_limit = tonumber(ARGV[12])
 local finished_ttl_ms = ARGV[13]
 local first = tonumber(ARGV[14])
--- @include placement
+-- @include group_placement
 -- @include times
 -- @include flush
 -- @lazy counters: count, append_run
@@ -195,6 +195,8 @@ local function check_due(queue, has_pauses)
   if due_ms and due_ms <= ctx.now_ms then
     notify_queue(ctx, queue)
     due_ms = ctx.now_ms + 1000
+  elseif redis.call("EXISTS", queue_key(ctx, queue, P.turns)) == 1 then
+    notify_queue(ctx, queue) -- a worker of a version without groups may have received the wakeup
   end
   return due_ms
 end

@@ -1,6 +1,7 @@
 -- Accept tasks: write their records and put them into their queues.
 -- @include placement
 -- @include times
+-- @lazy groups: enter_group
 -- @lazy task_options: store_claim_and_expiry, store_limits
 
 -- Accept the task that args[first] to args[last] describe, as enqueue.lua takes it; nothing changes if it was accepted
@@ -22,16 +23,22 @@ local function accept_task(ctx, at_us, args, first, last)
     end
   end
   redis.call("HSET", record, F.queue, queue, F.enqueued_at_us, at_us, unpack(args, first + 6, last))
+  local has_limits, has_group = false, false
   for index = first + 6, last, 2 do
-    if args[index] == F.concurrency or args[index] == F.rate then
-      task_options().store_limits(ctx, args, index, last)
-      break
-    end
+    has_limits = has_limits or args[index] == F.concurrency or args[index] == F.rate
+    has_group = has_group or args[index] == F.fair_share
+  end
+  if has_limits then
+    task_options().store_limits(ctx, args, first + 6, last)
   end
   if due_ms > math.floor(at_us / 1000) then
     index_queue(ctx, queue)
     redis.call("HSET", record, F.due_at_ms, due_ms)
     schedule(ctx, queue, id, due_ms)
+  elseif has_group then
+    index_queue(ctx, queue)
+    groups().enter_group(ctx, id, queue)
+    notify_queue(ctx, queue)
   elseif priority ~= "0" then
     index_queue(ctx, queue)
     push_priority(ctx, queue, id, priority)

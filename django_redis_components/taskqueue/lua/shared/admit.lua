@@ -1,4 +1,4 @@
--- Decide whether a popped task starts now. Collects in ctx: used_limits.
+-- Decide whether a popped task starts now. Collects in ctx: used_limits; limited_id, the latest task that waits for a limit.
 -- @include context
 -- @include times
 -- @lazy limit_queue: leave
@@ -33,6 +33,7 @@ local function admit(ctx, id, queue, name, body, state, expiry, claim, is_limite
     return false
   end
   if is_limited and not limit_acquire().acquire(ctx, id, queue) then
+    ctx.limited_id = id
     return false
   end
   if claim and string.sub(claim, 1, 1) == "s" then

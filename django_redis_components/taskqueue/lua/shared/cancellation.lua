@@ -1,7 +1,8 @@
 -- Cancelling a task.
--- @include placement
+-- @include group_placement
 -- @include times
 -- @lazy counters: count
+-- @lazy groups: leave_group
 -- @lazy limit_queue: leave
 -- @include termination
 
@@ -9,8 +10,8 @@
 -- `force_ms` is nil. Returns as cancel.lua does.
 local function cancel(ctx, id, ttl_ms, force_ms)
   local record = task_key(ctx, id)
-  local queue, state, lease, enqueued_us, placed_us, cancel_request, name = unpack(redis.call("HMGET", record,
-    F.queue, F.state, F.lease, F.enqueued_at_us, F.placed_at_us, F.cancel_request, F.task_name))
+  local queue, state, lease, enqueued_us, placed_us, cancel_request, name, share = unpack(redis.call("HMGET",
+    record, F.queue, F.state, F.lease, F.enqueued_at_us, F.placed_at_us, F.cancel_request, F.task_name, F.fair_share))
   if not queue then
     return -1
   end
@@ -30,7 +31,7 @@ local function cancel(ctx, id, ttl_ms, force_ms)
   if is_final(state) then
     return 0
   end
-  local removed = limit_queue().leave(ctx, id, queue)
+  local removed = limit_queue().leave(ctx, id, queue) + (share and groups().leave_group(ctx, id, queue) or 0)
   for _, part in ipairs({ P.scheduled, P.priority, P.unregistered, P.waiting }) do
     removed = removed + redis.call("ZREM", queue_key(ctx, queue, part), id)
   end

@@ -36,3 +36,17 @@ local function ready_rank(ctx, queue, at_us)
   end
   return low
 end
+
+-- Return the index of a task in a list, or nil; looks at both ends and around an expected index, at so many entries of each.
+local function index_in(list, id, searched, expected)
+  local index = redis.call("LPOS", list, id, "MAXLEN", searched) or redis.call("LPOS", list, id, "RANK", -1, "MAXLEN", searched)
+  if index or not expected then
+    return index
+  end
+  local first = math.max(0, expected - searched)
+  for position, other in ipairs(redis.call("LRANGE", list, first, expected + searched)) do
+    if other == id then
+      return first + position - 1
+    end
+  end
+end

@@ -1,5 +1,5 @@
 -- The tasks of a flow: their places in its hash, and the start of those that waited.
--- @include placement
+-- @include group_placement
 -- @include times
 
 -- Return the flow's key and the task's number, from "flow/number".
@@ -61,10 +61,10 @@ local function start(ctx, key, number, id)
     return
   end
   redis.call("HSET", record, F.state, S.ready, F.placed_at_us, ctx.now_us)
-  if priority then
+  if not priority then
+    requeue_behind(ctx, id, queue, P.ready)
+  elseif not place_in_group(ctx, id, queue) then
     push_priority(ctx, queue, id, priority)
-  else
-    redis.call("RPUSH", queue_key(ctx, queue, P.ready), id)
   end
   notify_queue(ctx, queue)
 end

@@ -9,7 +9,7 @@ local function flush(ctx)
   end
   if ctx.requeued_in then
     for queue in pairs(ctx.requeued_in) do
-      if redis.call("EXISTS", queue_key(ctx, queue, P.requeued)) == 1 then
+      if redis.call("EXISTS", queue_key(ctx, queue, P.requeued), queue_key(ctx, queue, P.turns)) > 0 then
         notify_queue(ctx, queue)
       end
     end

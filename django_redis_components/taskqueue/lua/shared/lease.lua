@@ -1,9 +1,9 @@
 -- Take tasks from a queue and lease them.
 -- Reads in ctx: worker, token, want, lease_until (when leases end, text), now_text (microseconds, text).
 -- Collects in ctx: tasks, the rows of the reply; skipped, how many tasks the call passed over; used_limits, whether one of
--- them had limits.
+-- them had limits; grouped, how many of them were put into their groups; has_turns, whether a queue has groups.
 -- @include context
--- @lazy rare: admit
+-- @lazy rare: admit, enter_stray
 
 -- Most tasks that one call passes over, so that the server serves others in between.
 local MAX_SKIPPED = 500
@@ -21,14 +21,20 @@ local function read_pending(record)
     return unpack(redis.call("HMGET", record, F.task_name, F.body, F.enqueued_at_us))
   end
   return unpack(redis.call("HMGET", record, F.task_name, F.body, F.enqueued_at_us, F.state, F.attempts, F.runs,
-    F.first_leased_at_us, F.expiry, F.unique_claim, F.concurrency, F.rate))
+    F.first_leased_at_us, F.expiry, F.unique_claim, F.concurrency, F.rate, F.fair_share))
 end
 
--- Lease a popped task and return true. Cancelled, deleted and expired tasks, and those that wait for a limit, are skipped.
-local function lease(ctx, id, queue)
+-- Lease a popped task and return true. Cancelled, deleted and expired tasks, and those that wait for a limit or for the turn of
+-- their group, are skipped. `has_turn`: the task, if it has a group, starts in this turn.
+local function lease(ctx, id, queue, has_turn)
   local record = task_key(ctx, id)
-  local name, body, enqueued_us, state, attempts, runs, first_leased_us, expiry, claim, concurrency, rate =
+  local name, body, enqueued_us, state, attempts, runs, first_leased_us, expiry, claim, concurrency, rate, share =
     read_pending(record)
+  if share and not has_turn and state ~= S.cancelled then
+    rare().enter_stray(ctx, id, queue)
+    ctx.skipped = ctx.skipped + 1
+    return
+  end
   local is_ordinary = body and state ~= S.cancelled and not (expiry or claim or concurrency or rate)
   if not is_ordinary and not rare().admit(ctx, id, queue, name, body, state, expiry, claim, concurrency or rate) then
     ctx.skipped = ctx.skipped + 1
@@ -44,7 +50,7 @@ end
 
 -- Lease popped tasks: one command enters all of them, before any other that could fail; skipped tasks are removed again.
 -- Return whether the last one was leased.
-local function lease_all(ctx, ids, queue)
+local function lease_all(ctx, ids, queue, has_turn)
   local running = queue_key(ctx, queue, P.running)
   for first = 1, #ids, 500 do
     local entries = {}
@@ -56,7 +62,7 @@ local function lease_all(ctx, ids, queue)
   end
   local is_leased
   for _, id in ipairs(ids) do
-    is_leased = lease(ctx, id, queue)
+    is_leased = lease(ctx, id, queue, has_turn)
     if not is_leased then
       redis.call("ZREM", running, id)
     end
@@ -64,37 +70,45 @@ local function lease_all(ctx, ids, queue)
   return is_leased
 end
 
--- @lazy other_lists: lease_requeued, lease_due
-
 -- Return how many of these exist: the queue's lists and zsets but the ready list, and other keys.
 local function count_others(ctx, queue, ...)
-  return redis.call("EXISTS", queue_key(ctx, queue, P.priority), queue_key(ctx, queue, P.requeued),
-    queue_key(ctx, queue, P.scheduled), ...)
+  local prefix = queue_key(ctx, queue, "")
+  return redis.call("EXISTS", prefix .. P.priority, prefix .. P.requeued, prefix .. P.scheduled, prefix .. P.turns, ...)
 end
 
--- Lease tasks of a queue: requeued ones, due ones, then by priority. Return whether it had only ready tasks.
--- `others`: see `count_others`.
-local function lease_from(ctx, queue, others)
+-- Lease the next tasks without a group, at most `count`: by priority, then ready ones. Return false if there is none.
+local function lease_next(ctx, queue, others, count)
   local priority, ready = queue_key(ctx, queue, P.priority), queue_key(ctx, queue, P.ready)
+  local id, score
+  if others > 0 then
+    id, score = unpack(redis.call("ZRANGE", priority, 0, 0, "WITHSCORES"))
+  end
+  if id and (tonumber(score) < 0 or redis.call("EXISTS", ready) == 0) then
+    redis.call("ZREM", priority, id)
+    lease_all(ctx, { id }, queue)
+    return true
+  end
+  local popped = redis.call("LPOP", ready, id and 1 or count)
+  if popped then
+    lease_all(ctx, popped, queue)
+  end
+  return popped
+end
+
+-- @lazy other_lists: lease_requeued, lease_due, lease_grouped
+
+-- Lease tasks of a queue: requeued ones, due ones, then by priority; if it has groups, in turn with theirs. Return whether it
+-- had only ready tasks. `others`: see `count_others`.
+local function lease_from(ctx, queue, others)
   if others > 0 then
     other_lists().lease_requeued(ctx, queue)
     other_lists().lease_due(ctx, queue)
+    other_lists().lease_grouped(ctx, queue, others)
   end
-  while wants_more(ctx) do
-    local id, score
-    if others > 0 then
-      id, score = unpack(redis.call("ZRANGE", priority, 0, 0, "WITHSCORES"))
-    end
-    if id and (tonumber(score) < 0 or redis.call("EXISTS", ready) == 0) then
-      redis.call("ZREM", priority, id)
-      lease_all(ctx, { id }, queue)
-    else
-      local popped = redis.call("LPOP", ready, id and 1 or ctx.want - #ctx.tasks)
-      if not popped then
-        break
-      end
-      lease_all(ctx, popped, queue)
-    end
+  while wants_more(ctx) and lease_next(ctx, queue, others, ctx.want - #ctx.tasks) do
+  end
+  if ctx.grouped and wants_more(ctx) then
+    other_lists().lease_grouped(ctx, queue, others)
   end
   return others == 0
 end

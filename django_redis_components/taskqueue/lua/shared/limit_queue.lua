@@ -3,8 +3,12 @@
 -- "limit\tpriority\tenqueued_at_us\tid", a limit "c:<key>" (how many run at once) or "r:<key>" (how many start in a time).
 -- A rate follows GCRA: a start moves the time of the next by an interval, and may come before it by a tolerance. For the
 -- first task that waits for a rate in a queue the next start is reserved: it is scheduled for the exact moment.
--- @include placement
+-- @include group_placement
 -- @include limit_key
+-- @lazy groups: entry_order, parse_share, is_group_paused
+
+-- Tasks of paused groups that one free slot is offered to, at most.
+local MAX_PAUSED = 20
 
 -- Return a task's limits and its entries in the queues, nil if it has none.
 local function limits_of(ctx, id, queue)
@@ -14,8 +18,7 @@ local function limits_of(ctx, id, queue)
     return nil
   end
   local limits = { id = id, queue = queue }
-  local number = flow_ref and string.format("\t%05d", string.match(flow_ref, "%d+$")) or ""
-  local order = string.format("\t%03d\t%s%s\t%s", 100 - tonumber(priority or 0), enqueued_us, number, id)
+  local order = groups().entry_order(id, priority, enqueued_us, flow_ref)
   if concurrency then
     limits.concurrency, limits.max_running = parse_limit(F.concurrency, concurrency)
     limits.concurrency_entry = limits.concurrency .. order
@@ -27,6 +30,10 @@ local function limits_of(ctx, id, queue)
   return limits
 end
 
+local function entry_id(entry)
+  return string.match(entry, "[^\t]+$")
+end
+
 -- Return a limit's numbers as the newest task stated them, else as this one does.
 local function newest_numbers(ctx, limit, own)
   local numbers = redis.call("GET", base_key(ctx, K.limit, limit))
@@ -34,10 +41,6 @@ local function newest_numbers(ctx, limit, own)
     store_limit(ctx, limit, own)
   end
   return numbers or own
-end
-
-local function entry_id(entry)
-  return string.match(entry, "[^\t]+$")
 end
 
 -- Return the first entry for a limit in a queue. Entries whose records were deleted are removed.
@@ -55,10 +58,21 @@ local function first_entry(ctx, limit, queue)
   return entry
 end
 
--- Move a waiting task to the requeued list; it passes its limits again when it is fetched. `flush` notifies the queue.
+-- Return whether a task belongs to a paused group.
+local function is_in_paused_group(ctx, id, queue)
+  local share = redis.call("HGET", task_key(ctx, id), F.fair_share)
+  if not share then
+    return false
+  end
+  local _, group = groups().parse_share(share)
+  return groups().is_group_paused(ctx, queue, group)
+end
+
+-- Move a waiting task to the requeued list, or to its group; it passes its limits again when it is fetched. `flush` notifies
+-- the queue.
 local function requeue_entry(ctx, queue, entry)
   redis.call("ZREM", queue_key(ctx, queue, P.limited), entry)
-  requeue(ctx, entry_id(entry), queue, P.requeued, "RPUSH")
+  requeue_behind(ctx, entry_id(entry), queue, P.requeued)
   ctx.requeued_in = ctx.requeued_in or {}
   ctx.requeued_in[queue] = true
 end
@@ -67,11 +81,21 @@ local function free_count(ctx, limit, max_running)
   return tonumber(newest_numbers(ctx, limit, max_running)) - redis.call("ZCARD", base_key(ctx, K.holders, limit))
 end
 
--- If the limit has room, requeue the first task that waits for it in a queue. Return whether a task waits.
+-- If the limit has room, requeue the first task that waits for it in a queue, and as long as its group is paused the next one.
+-- Return whether a task waits.
 local function serve_waiter_in(ctx, limit, max_running, queue)
   local entry = first_entry(ctx, limit, queue)
   if entry and free_count(ctx, limit, max_running) > 0 then
     requeue_entry(ctx, queue, entry)
+    for _ = 1, MAX_PAUSED do
+      if not entry or not is_in_paused_group(ctx, entry_id(entry), queue) then
+        break
+      end
+      entry = first_entry(ctx, limit, queue)
+      if entry then
+        requeue_entry(ctx, queue, entry)
+      end
+    end
   end
   return entry
 end
@@ -153,10 +177,12 @@ local function reserve_next(ctx, limits)
   end
 end
 
--- Return the entry of another task that has the rate's next start in this queue, if its record exists.
+-- Return the entry of another task that has the rate's next start in this queue, if its record exists and its group, if it has
+-- one, is not paused.
 local function reserved_by_other(ctx, limits)
   local entry = redis.call("HGET", queue_key(ctx, limits.queue, P.reserved), limits.rate)
-  if entry and entry ~= limits.rate_entry and redis.call("EXISTS", task_key(ctx, entry_id(entry))) == 1 then
+  if entry and entry ~= limits.rate_entry and redis.call("EXISTS", task_key(ctx, entry_id(entry))) == 1
+    and not is_in_paused_group(ctx, entry_id(entry), limits.queue) then
     return entry
   end
 end

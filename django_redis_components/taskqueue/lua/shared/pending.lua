@@ -1,5 +1,6 @@
 -- Taking pending tasks out of their queue, so that they can be put elsewhere.
 -- @include entry_time
+-- @lazy groups: leave_group
 -- @lazy limit_queue: leave
 
 -- Most entries of the requeued list that one call looks at, and of the ready list behind the rank at which a task is
@@ -10,14 +11,14 @@ local FINAL_OR_RUNNING = {
 }
 
 -- Return a task's facts, if it is pending in this queue since the time at the latest: id, state, due_ms, priority,
--- has_limits, entered_us. `until_us` empty: since any time.
+-- has_limits, share, entered_us. `until_us` empty: since any time.
 local function pending_task(ctx, id, queue, until_us)
-  local own_queue, state, due_ms, priority, concurrency, rate = unpack(redis.call("HMGET", task_key(ctx, id),
-    F.queue, F.state, F.due_at_ms, F.priority, F.concurrency, F.rate))
+  local own_queue, state, due_ms, priority, concurrency, rate, share = unpack(redis.call("HMGET", task_key(ctx, id),
+    F.queue, F.state, F.due_at_ms, F.priority, F.concurrency, F.rate, F.fair_share))
   local entered = own_queue == queue and not FINAL_OR_RUNNING[state] and entered_us(ctx, id)
   if entered and (until_us == "" or entered <= tonumber(until_us)) then
     return { id = id, state = state, due_ms = tonumber(due_ms), priority = priority,
-      has_limits = concurrency or rate, entered_us = entered }
+      has_limits = concurrency or rate, share = share, entered_us = entered }
   end
 end
 
@@ -34,6 +35,9 @@ end
 local function take_from_zsets(ctx, queue, task, zsets)
   if task.has_limits and limit_queue().leave(ctx, task.id, queue) > 0 then
     task.part = P.limited
+  end
+  if task.share and groups().leave_group(ctx, task.id, queue) > 0 then
+    task.part = P.grouped
   end
   for _, part in ipairs(zsets) do
     local score = redis.call("ZSCORE", queue_key(ctx, queue, part), task.id)

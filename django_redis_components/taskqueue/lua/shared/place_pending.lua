@@ -1,6 +1,6 @@
 -- Putting tasks that `take_pending` has taken into a queue: each keeps its state and its due time, and comes after those
 -- that were there. Unregistered tasks become ready.
--- @include placement
+-- @include group_placement
 
 local function place_scheduled(ctx, task, queue)
   local due_ms = math.ceil(task.score) -- the record may have a later time, where a limit has a start earlier
@@ -12,12 +12,12 @@ end
 
 local function place_ready(ctx, task, queue)
   if task.part == P.requeued or task.part == P.unregistered then
-    requeue(ctx, task.id, queue, P.requeued, "RPUSH")
-  elseif task.priority then
+    requeue_behind(ctx, task.id, queue, P.requeued)
+  elseif not task.priority then
+    requeue_behind(ctx, task.id, queue, P.ready)
+  elseif not place_in_group(ctx, task.id, queue) then
     redis.call("HSET", task_key(ctx, task.id), F.state, S.ready)
     push_priority(ctx, queue, task.id, task.priority)
-  else
-    requeue(ctx, task.id, queue, P.ready, "RPUSH")
   end
   -- It has waited for a rate, and may start there at another time.
   if (task.due_ms or 0) > ctx.now_ms then

@@ -10,7 +10,7 @@ local function forget_empty_queue(ctx, queue)
   local idle, keys = base_key(ctx, K.idle_queues), {}
   local parts = {
     P.requeued, P.ready, P.priority, P.scheduled, P.limited, P.running, P.failed, P.unregistered, P.waiting,
-    P.successful, P.cancelled, P.expired,
+    P.successful, P.cancelled, P.expired, P.grouped, P.paused_groups,
   }
   for index, part in ipairs(parts) do
     keys[index] = queue_key(ctx, queue, part)
@@ -25,7 +25,7 @@ local function forget_empty_queue(ctx, queue)
   end
   redis.call("ZREM", idle, queue)
   redis.call("ZREM", base_key(ctx, K.queues), queue)
-  redis.call("DEL", queue_key(ctx, queue, P.reserved), queue_key(ctx, queue, P.retrying))
+  redis.call("DEL", queue_key(ctx, queue, P.reserved), queue_key(ctx, queue, P.retrying), queue_key(ctx, queue, P.turns))
   return true
 end
 

@@ -1,6 +1,6 @@
 -- What a fetch needs for few tasks: those with limits, a unique key, an expiry or a flow, and those that fail. To be
 -- included lazily; its parts are created when they are first needed, too.
--- @include placement
+-- @include group_placement
 -- @include times
 -- @lazy limit_queue: remove_holder
 -- @lazy results: append_worker, notify_waiters
@@ -10,3 +10,4 @@
 -- @lazy termination
 -- @lazy outcomes: apply
 -- @include admit
+-- @include strays

@@ -3,6 +3,7 @@
 -- @include context
 -- @include times
 -- @include states
+-- @lazy groups
 -- @lazy results: notify_waiters
 -- @lazy unique: release
 -- @lazy flow: fail_followers

@@ -2,8 +2,8 @@
 -- @include context
 
 -- Pending tasks, in the order in which they would have been served.
-local PENDING = { P.requeued, P.limited, P.ready, P.priority, P.scheduled }
-local PARTS = { P.requeued, P.limited, P.ready, P.priority, P.scheduled, P.failed, P.unregistered }
+local PENDING = { P.requeued, P.limited, P.ready, P.priority, P.scheduled, P.grouped }
+local PARTS = { P.requeued, P.limited, P.ready, P.priority, P.scheduled, P.grouped, P.failed, P.unregistered }
 
 local function trash_key(ctx, trash, part)
   return base_key(ctx, K.trash, trash .. ":" .. part)
@@ -21,7 +21,7 @@ local function pop_trash(ctx, trash, limit)
     elseif room > 0 then
       local members = redis.call("ZPOPMIN", key, room)
       for index = 1, #members, 2 do
-        local score = part ~= P.limited and members[index + 1]
+        local score = part ~= P.limited and part ~= P.grouped and members[index + 1]
         popped[#popped + 1] = { string.match(members[index], "[^\t]+$"), part, score }
       end
     end

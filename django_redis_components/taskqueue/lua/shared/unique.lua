@@ -2,6 +2,7 @@
 -- "s<digest>" until it has started, "t<digest>" for a time. The key stores the task's id.
 -- @include context
 -- @include times
+-- @lazy groups: rank_in_group
 
 local function unique_key(ctx, unique_claim)
   return base_key(ctx, K.unique, string.sub(unique_claim, 2))
@@ -16,6 +17,7 @@ local function was_purged(ctx, id, queue, state, placed_us)
   return tonumber(placed_us) <= purged_us
     and not redis.call("ZSCORE", queue_key(ctx, queue, P.priority), id)
     and not redis.call("ZSCORE", queue_key(ctx, queue, P.scheduled), id)
+    and not groups().rank_in_group(ctx, id, queue)
 end
 
 -- Return whether the task that has the key prevents a claim of this manner.

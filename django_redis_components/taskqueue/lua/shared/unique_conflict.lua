@@ -1,5 +1,5 @@
 -- What a call with on_conflict does to the task that has its unique key.
--- @include placement
+-- @include group_placement
 -- @include times
 -- @include states
 -- @include pending
@@ -8,7 +8,9 @@
 -- @lazy unique: unique_key
 
 -- Fields of options of the earlier call that the later one may not have, and the cursor in what its arguments named.
-local OPTIONS = { F.expiry, F.concurrency, F.rate, F.max_deliveries, F.origin, F.metadata, F.cursor }
+local OPTIONS = {
+  F.expiry, F.concurrency, F.rate, F.fair_share, F.max_deliveries, F.origin, F.metadata, F.cursor,
+}
 
 local function accepts_any()
   return true
@@ -28,11 +30,11 @@ end
 local function place_ready(ctx, id, queue, priority)
   index_queue(ctx, queue)
   redis.call("HDEL", task_key(ctx, id), F.due_at_ms)
-  if priority ~= "0" then
+  if priority ~= "0" and not place_in_group(ctx, id, queue) then
     redis.call("HSET", task_key(ctx, id), F.state, S.ready, F.placed_at_us, ctx.now_us)
     push_priority(ctx, queue, id, priority)
-  else
-    requeue(ctx, id, queue, P.ready, "RPUSH")
+  elseif priority == "0" then
+    requeue_behind(ctx, id, queue, P.ready)
   end
   notify_queue(ctx, queue)
 end
@@ -41,8 +43,8 @@ end
 -- attempt does not run earlier.
 local function replace(ctx, id, call)
   local record = task_key(ctx, id)
-  local queue, state, priority, own_due_ms, concurrency, rate = unpack(redis.call("HMGET", record,
-    F.queue, F.state, F.priority, F.due_at_ms, F.concurrency, F.rate))
+  local queue, state, priority, own_due_ms, concurrency, rate, share = unpack(redis.call("HMGET", record,
+    F.queue, F.state, F.priority, F.due_at_ms, F.concurrency, F.rate, F.fair_share))
   local fields = {}
   for index = 1, #call.fields, 2 do
     fields[call.fields[index]] = call.fields[index + 1]
@@ -50,7 +52,7 @@ local function replace(ctx, id, call)
   local due_ms = state == S.retrying and math.max(call.due_ms, tonumber(own_due_ms or 0)) or call.due_ms
   local needs_place = queue ~= call.queue or (priority or "0") ~= call.priority or due_ms > ctx.now_ms
     or tonumber(own_due_ms or 0) > ctx.now_ms or (concurrency or "") ~= (fields[F.concurrency] or "")
-    or (rate or "") ~= (fields[F.rate] or "")
+    or (rate or "") ~= (fields[F.rate] or "") or (share or "") ~= (fields[F.fair_share] or "")
   local is_taken = needs_place and take(ctx, id, queue)
   if is_taken then
     redis.call("HDEL", record, F.priority)

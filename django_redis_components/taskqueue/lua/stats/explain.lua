@@ -19,11 +19,12 @@ local id = ARGV[1]
 local max_bytes = tonumber(ARGV[2])
 local errors = tonumber(ARGV[3])
 -- @include entry_time
--- @include placement
+-- @include group_placement
 -- @include times
 -- @include deploys
 -- @include name_counters
 -- @include worker_reports
+-- @lazy groups: rank_in_group, is_group_paused
 -- @lazy limit_queue: limits_of
 -- @lazy unique: was_purged
 -- @lazy flow: parse_ref, node
@@ -35,9 +36,9 @@ local record = task_key(ctx, id)
 local SEARCHED, MAX_MEMBERS, MAX_FLOW, MAX_WORKERS, MAX_TRASH = 1000, 5, 500, 200, 200
 local NAMES = {
   F.queue, F.task_name, F.body, F.enqueued_at_us, F.state, F.due_at_ms, F.placed_at_us, F.priority, F.unique_claim,
-  F.expiry, F.concurrency, F.rate, F.max_deliveries, F.metadata, F.flow_ref, F.on_failure, F.lease, F.leased_at_us,
-  F.first_leased_at_us, F.finished_at_us, F.attempts, F.runs, F.deliveries, F.worker_ids, F.history, F.return_value,
-  F.cancel_request, F.origin, F.cursor,
+  F.expiry, F.concurrency, F.rate, F.fair_share, F.max_deliveries, F.metadata, F.flow_ref, F.on_failure, F.lease,
+  F.leased_at_us, F.first_leased_at_us, F.finished_at_us, F.attempts, F.runs, F.deliveries, F.worker_ids, F.history,
+  F.return_value, F.cancel_request, F.origin, F.cursor,
 }
 
 -- An id such as "x:errors" names another key of a task, of another type.
@@ -45,8 +46,8 @@ local queue = redis.pcall("HGET", record, F.queue)
 if type(queue) ~= "string" then
   return {}
 end
-local state, placed_us, enqueued_us, expiry, worker_ids = unpack(redis.call("HMGET", record,
-  F.state, F.placed_at_us, F.enqueued_at_us, F.expiry, F.worker_ids))
+local state, placed_us, enqueued_us, expiry, worker_ids, claim, flow_ref, lease, name = unpack(redis.call("HMGET", record,
+  F.state, F.placed_at_us, F.enqueued_at_us, F.expiry, F.worker_ids, F.unique_claim, F.flow_ref, F.lease, F.task_name))
 
 local facts, members = {}, {}
 local function add_fact(name, value)
@@ -69,22 +70,6 @@ local function trash_of(part)
     local trash = string.sub(name, 1, #queue + 1) == queue .. "/" and string.sub(name, #queue + 2)
     if trash and redis.call("ZSCORE", base_key(ctx, K.trash, trash .. ":" .. part), id) then
       return trash
-    end
-  end
-end
-
--- Return the index of the task in a list, or nil; looks at both ends and around an expected index.
-local function index_in(part, expected)
-  local key = part_key(part)
-  local index = redis.call("LPOS", key, id, "MAXLEN", SEARCHED)
-    or redis.call("LPOS", key, id, "RANK", -1, "MAXLEN", SEARCHED)
-  if index or not expected then
-    return index
-  end
-  local first = math.max(0, expected - SEARCHED)
-  for position, other in ipairs(redis.call("LRANGE", key, first, expected + SEARCHED)) do
-    if other == id then
-      return first + position - 1
     end
   end
 end
@@ -123,12 +108,12 @@ local function add_ready_place(score)
     local higher = redis.call("ZCOUNT", priority, "-inf", string.format("(%.0f", level)) + behind_ready
     return add_place("ready", first + due + behind_ready + redis.call("ZRANK", priority, id), higher)
   end
-  local index = index_in(P.requeued)
+  local index = index_in(part_key(P.requeued), id, SEARCHED)
   if index then
     return add_place("ready", index)
   end
   local expected = ready_rank(ctx, queue, entered_us(ctx, id) or 0)
-  index = index_in(P.ready, expected)
+  index = index_in(part_key(P.ready), id, SEARCHED, expected)
   local was_purged = not index and unique().was_purged(ctx, id, queue, state, placed_us or enqueued_us or 0)
   if index or ready > 2 * SEARCHED and expected < ready and not was_purged then
     return add_place("ready", first + due + urgent + (index or expected), urgent, index and true or false)
@@ -139,6 +124,11 @@ end
 local function add_pending_place(limits)
   if limits and is_limited(limits) then
     return
+  end
+  local ahead, group = groups().rank_in_group(ctx, id, queue)
+  if ahead then
+    add_fact("is_group_paused", groups().is_group_paused(ctx, queue, group) and 1 or 0)
+    return add_place("group", ahead)
   end
   local score = redis.call("ZSCORE", part_key(P.scheduled), id)
   if score and math.ceil(score) > ctx.now_ms then
@@ -228,7 +218,6 @@ add_fact("errors", redis.call("LLEN", record .. ":errors"))
 if limits then
   add_limits(limits)
 end
-local claim, flow_ref = unpack(redis.call("HMGET", record, F.unique_claim, F.flow_ref))
 local holder = claim and redis.call("GET", base_key(ctx, K.unique, string.sub(claim, 2)))
 if holder then
   add_member("unique", holder)
@@ -241,7 +230,6 @@ end
 local own = part_key(P.workers)
 local workers = reports_of(ctx, redis.call("EXISTS", own) == 1 and own or base_key(ctx, K.workers), MAX_WORKERS)
 
-local lease, name = unpack(redis.call("HMGET", record, F.lease, F.task_name))
 local versions = versions_of(ctx, (worker_ids or "") .. "," .. string.match(lease or "", "^[^/]*"))
 local run_times = minutes_of(ctx, queue, numbers_of(ctx, queue, name or ""), RUN_TIMES)
 return {

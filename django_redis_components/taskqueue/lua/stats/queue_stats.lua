@@ -19,10 +19,13 @@ local base = KEYS[1]
 local first = tonumber(ARGV[1])
 local lease_ms = tonumber(ARGV[2])
 -- @include wakeups
+-- @include groups: first_since_us
 
 -- Queues of the index that one call reads. Of more than WITH_ARRIVALS it does not read the latest arrivals, a quarter of
 -- the cost: the caller names those of which it needs them.
 local CHUNK, WITH_ARRIVALS = 500, 50
+-- Groups of a queue whose first tasks are looked at.
+local MAX_GROUPS = 50
 local ctx = new_context(base)
 local now_ms, oldest_ms = string.format("%.0f", ctx.now_ms), string.format("%.0f", ctx.now_ms - lease_ms)
 local later_ms = "(" .. now_ms
@@ -72,32 +75,43 @@ local function current_pause(queue)
   return pause and not has_pause_ended(ctx, pause) and pause or ""
 end
 
--- Return how many tasks are requeued, prioritized, limited, running, unregistered and waiting. Most queues have none of
--- them, which one command tells.
+-- Return how many tasks are requeued, prioritized, of groups, limited, running, unregistered and waiting. Most queues have none
+-- of them, which one command tells.
 local function rare_counts(prefix)
   local requeued, priority, limited = prefix .. P.requeued, prefix .. P.priority, prefix .. P.limited
+  local grouped = prefix .. P.grouped
   local running, unregistered, waiting = prefix .. P.running, prefix .. P.unregistered, prefix .. P.waiting
-  if redis.call("EXISTS", requeued, priority, limited, running, unregistered, waiting) == 0 then
-    return 0, 0, 0, 0, 0, 0
+  if redis.call("EXISTS", requeued, priority, grouped, limited, running, unregistered, waiting) == 0 then
+    return 0, 0, 0, 0, 0, 0, 0
   end
-  return redis.call("LLEN", requeued), redis.call("ZCARD", priority), redis.call("ZCARD", limited),
-    redis.call("ZCARD", running), redis.call("ZCARD", unregistered), redis.call("ZCARD", waiting)
+  return redis.call("LLEN", requeued), redis.call("ZCARD", priority), redis.call("ZCARD", grouped),
+    redis.call("ZCARD", limited), redis.call("ZCARD", running), redis.call("ZCARD", unregistered), redis.call("ZCARD", waiting)
+end
+
+-- Return since when the oldest of the first tasks of groups waits, of the groups that have the next turns.
+local function oldest_grouped_us(queue)
+  local oldest_us = math.huge
+  for _, group in ipairs(redis.call("ZRANGE", queue_key(ctx, queue, P.turns), 0, MAX_GROUPS - 1)) do
+    oldest_us = math.min(oldest_us, first_since_us(ctx, queue, group) or math.huge)
+  end
+  return oldest_us
 end
 
 -- What is empty is not looked into: most queues have tasks in a few states only.
 local function row(queue)
   local prefix = queue_key(ctx, queue, "")
   local listed = redis.call("LLEN", prefix .. P.ready)
-  local requeued, prioritized, limited, running, unregistered, waiting = rare_counts(prefix)
+  local requeued, prioritized, grouped, limited, running, unregistered, waiting = rare_counts(prefix)
   local scheduled, due, retrying, first_ms = scheduled_counts(prefix)
-  local pending = listed + requeued + prioritized
+  local pending = listed + requeued + prioritized + grouped
   local tombstones = pending > 0 and tonumber(redis.call("GET", prefix .. P.tombstones) or 0) or 0
   local for_concurrency = limited > 0 and redis.call("ZLEXCOUNT", prefix .. P.limited, "[c", "(d") or 0
   local oldest_us = math.min(
     listed > 0 and first_enqueued_us(prefix .. P.ready, tombstones) or math.huge,
     requeued > 0 and first_enqueued_us(prefix .. P.requeued, tombstones) or math.huge,
     prioritized > 0 and enqueued_us(redis.call("ZRANGE", prefix .. P.priority, 0, 0)[1]) or math.huge,
-    due > 0 and first_ms * 1000 or math.huge
+    due > 0 and first_ms * 1000 or math.huge,
+    grouped > 0 and oldest_grouped_us(queue) or math.huge
   )
   local latest, latest_us, newest_us = latest_arrivals(prefix .. P.ready, listed)
   return {

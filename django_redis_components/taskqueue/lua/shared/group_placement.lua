@@ -1,0 +1,19 @@
+-- Making tasks ready that may have a group.
+-- @include placement
+-- @lazy groups: enter_group
+
+-- Put a task into its group, as ready. Return false if it has none.
+local function place_in_group(ctx, id, queue)
+  if redis.call("HEXISTS", task_key(ctx, id), F.fair_share) == 0 then
+    return false
+  end
+  redis.call("HSET", task_key(ctx, id), F.state, S.ready, F.placed_at_us, ctx.now_us)
+  return groups().enter_group(ctx, id, queue)
+end
+
+-- Put a task behind those of its group, or of a list.
+local function requeue_behind(ctx, id, queue, part)
+  if not place_in_group(ctx, id, queue) then
+    requeue(ctx, id, queue, part, "RPUSH")
+  end
+end

@@ -1,0 +1,81 @@
+-- Lease tasks of groups, group by group in turn. Part of lease.lua.
+-- @include lease
+-- @lazy groups: task_of, parse_share, is_group_paused, take_last_turn, enter_turns, forget_turns
+
+-- Tasks of one group that expired before they started, or were deleted, that one turn passes over.
+local MAX_DEAD = 20
+-- Part of a turn's number that a task of a group with a weight uses. Numbers of turns are integers, and no weight is above 100.
+local STEP = 0.0078125
+
+-- Return the first two entries of a group, those that exist.
+local function first_entries(ctx, queue, group)
+  return unpack(redis.call("ZRANGEBYLEX", queue_key(ctx, queue, P.grouped), "[" .. group .. "\t", "(" .. group .. "\n",
+    "LIMIT", 0, 2))
+end
+
+-- Lease the first task of a group. Return its weight if it was leased, and whether the group had more.
+local function lease_first(ctx, queue, group)
+  for _ = 1, MAX_DEAD do
+    local entry, following = first_entries(ctx, queue, group)
+    if not entry then
+      return nil, false
+    end
+    local id = groups().task_of(entry)
+    local share = redis.call("HGET", task_key(ctx, id), F.fair_share)
+    redis.call("ZREM", queue_key(ctx, queue, P.grouped), entry)
+    if lease_all(ctx, { id }, queue, true) then
+      return share and groups().parse_share(share) or 1, following ~= nil
+    elseif ctx.limited_id == id or not wants_more(ctx) then
+      return nil, following ~= nil
+    end
+  end
+  return nil, true
+end
+
+-- What has the turns of the tasks without a group.
+local WITHOUT_GROUP = "\t"
+
+-- Give a group its turn: it goes behind the others when it has started as many tasks as its weight, or can start none.
+local function take_turn(ctx, queue, group, number)
+  local turns = queue_key(ctx, queue, P.turns)
+  local weight, has_more = lease_first(ctx, queue, group)
+  local used = (number % 1) / STEP + 1
+  -- The start or the end of a task may make another one of its group ready: one that waited for its limit, or for its flow.
+  if not has_more and not first_entries(ctx, queue, group) then
+    redis.call("ZREM", turns, group)
+    groups().forget_turns(ctx, queue)
+  elseif weight and used < weight then
+    redis.call("ZINCRBY", turns, STEP, group)
+  else
+    groups().take_last_turn(ctx, queue, group)
+  end
+end
+
+-- Lease tasks in turn. Tasks without a group have turns like those of one group. Nothing is left to do when no group has a
+-- turn: those without a group are served as in other queues.
+local function lease_in_turns(ctx, queue, others)
+  local turns = queue_key(ctx, queue, P.turns)
+  local has_pauses = redis.call("EXISTS", queue_key(ctx, queue, P.paused_groups)) == 1
+  if redis.call("EXISTS", queue_key(ctx, queue, P.ready), queue_key(ctx, queue, P.priority)) > 0 then
+    groups().enter_turns(ctx, queue, WITHOUT_GROUP)
+  end
+  while wants_more(ctx) do
+    local group, number = unpack(redis.call("ZRANGE", turns, 0, 0, "WITHSCORES"))
+    if not group then
+      return
+    elseif group == WITHOUT_GROUP then
+      if redis.call("ZCARD", turns) == 1 then
+        redis.call("DEL", turns)
+      elseif lease_next(ctx, queue, others, 1) then
+        groups().take_last_turn(ctx, queue, group)
+      else
+        redis.call("ZREM", turns, group)
+      end
+    elseif has_pauses and groups().is_group_paused(ctx, queue, group) then
+      redis.call("ZREM", turns, group)
+      ctx.skipped = ctx.skipped + 1
+    else
+      take_turn(ctx, queue, group, tonumber(number))
+    end
+  end
+end
