@@ -96,7 +96,8 @@ trash:<purge>:<part>          mixed   purged tasks                              
 schedules                     zset    names of schedules by their last registration            the poller
 schedule:<name>               hash    last processed time, next time, last task, description   the poller
 paused_schedules              hash    schedules that are paused: since when, by whom           none
-added_schedules               hash    schedules that were added at run time, as JSON           none
+added_schedules               hash    schedules that were added at run time, as JSON           finished, removal
+schedule_counts               hash    tasks that each schedule with a limit has sent           the schedule
 schedules_version             string  how often these two were changed                         none
 reply:<op>, reply:<id>        string  reply to an operation; the task that a call has changed  60 s
 unfinished_flows              zset    ids of flows that have not finished                      the poller

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy, pgettext_lazy
 
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.exceptions import InvalidTask
-from django_redis_components.taskqueue.schedules.changes import AddedOptions, encode_added
+from django_redis_components.taskqueue.schedules.changes import AddedOptions, check_added
 from django_redis_components.taskqueue.task import Task
 
 #: The fields of arguments. Those of a stored schedule are shown by a request of their own, which is logged.
@@ -100,7 +100,7 @@ class ScheduleForm(forms.Form):
         if (data["every"] is None) == (not data["cron"]):
             raise forms.ValidationError(_("Enter either an interval or a cron expression."))
         try:
-            encode_added(self.using, data["name"], self.chosen_task, self.options)
+            check_added(self.using, data["name"], self.chosen_task, self.options)
         except InvalidTask as exc:
             raise forms.ValidationError(str(exc)) from exc
         return data

@@ -124,6 +124,7 @@ def schedule_state(schedule: ScheduleInfo) -> str:
         "off": pgettext("schedule", "off"),
         "paused": pgettext("schedule", "paused"),
         "late": pgettext("schedule", "overdue"),
+        "finished": pgettext("schedule", "finished"),
         "gone": pgettext("schedule", "not declared"),
         "new": pgettext("schedule", "not registered"),
     }

@@ -16,7 +16,7 @@ from django_redis_components.taskqueue.exceptions import TaskResultDoesNotExist
 from django_redis_components.taskqueue.json_codec import pack
 from django_redis_components.taskqueue.record import TaskRecord
 from django_redis_components.taskqueue.result import TaskResult
-from django_redis_components.taskqueue.schedules.status import ScheduleSnapshot
+from django_redis_components.taskqueue.schedules.status import ScheduleInfo, ScheduleSnapshot
 from django_redis_components.taskqueue.stats.errors import ErrorGroup
 from django_redis_components.taskqueue.stats.metrics import Metrics
 from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, QueuePause
@@ -155,7 +155,7 @@ def of_schedules(snapshot: ScheduleSnapshot) -> TextTable:
             "" if each.next_at is None else _until(each.next_at, snapshot.at),
             clock(each.last_sent_at),
             each.last_task_id or "",
-            _NOTES[each.state],
+            _note_of(each),
         )
         for each in snapshot.schedules
     ]
@@ -170,8 +170,18 @@ _NOTES = {
     "off": "off",
     "new": "not registered by a poller yet",
     "late": "overdue: no poller enqueues it",
+    "finished": "finished",
     "gone": "not declared in the active poller's code",
+    "paused": "paused",
 }
+
+
+def _note_of(schedule: ScheduleInfo) -> str:
+    """Return the state of a schedule, and how many of its limited tasks it has sent."""
+    notes = [_NOTES[schedule.state]]
+    if schedule.count is not None:
+        notes.append(f"sent {schedule.sent:,} of {schedule.count:,}")
+    return ", ".join(filter(None, notes))
 
 
 def data_of(result: TaskResult, *, with_arguments: bool = False) -> dict[str, Any]:

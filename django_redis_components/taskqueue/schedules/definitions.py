@@ -1,18 +1,44 @@
-"""Schedules as JSON: how those that were added at run time are stored."""
+"""Schedules as JSON: how those that were added at run time are stored, exported and imported."""
 
 from __future__ import annotations
 
+import difflib
 import json
+from datetime import datetime, timedelta
 from typing import Any
 
+from django_redis_components.core import serialization
+from django_redis_components.core.arguments import short_repr
+from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue import registry
-from django_redis_components.taskqueue.exceptions import InvalidTask
-from django_redis_components.taskqueue.schedules.recurrence import CronTimes, FixedInterval, Recurrence
+from django_redis_components.taskqueue.exceptions import InvalidTask, UnknownQueue
+from django_redis_components.taskqueue.options import check_queue
+from django_redis_components.taskqueue.schedules.recurrence import (
+    CronTimes,
+    FixedInterval,
+    OneTime,
+    Recurrence,
+    encode_moment,
+    moment_ms,
+    parse_moment,
+)
 from django_redis_components.taskqueue.schedules.schedule import Schedule, create
 from django_redis_components.taskqueue.task import Task
 
 #: Longest definition in characters: pollers read all definitions after each change.
 MAX_DEFINITION = 100_000
+#: Options of the task that a schedule may have. The others belong to the function or to one call.
+TASK_OPTIONS = (
+    *("queue_name", "priority", "expires", "max_attempts", "max_deliveries", "backoff", "timeout", "result_ttl"),
+    "unique",
+)
+#: Those whose value may be a duration.
+_DURATIONS = ("expires", "result_ttl", "backoff", "timeout", "unique")
+#: What a definition must have beside its times; and what it may have. Pollers of versions that do not know a field do
+#: not send a schedule that has it, so it is stored only if it is set.
+_REQUIRED = ("task", "args", "kwargs", "misfire", "max_age", "jitter")
+_OPTIONAL = ("start", "end", "count", "options")
+_TIMES = (("every",), ("cron", "tz"), ("at",))
 
 
 def encode(schedule: Schedule) -> str:
@@ -21,6 +47,7 @@ def encode(schedule: Schedule) -> str:
     Raises:
         ValueError: it is longer than 100,000 characters.
     """
+    bounds = {"start": schedule.start_ms, "end": schedule.end_ms}
     definition = json.dumps(
         {
             "task": schedule.task.name,
@@ -30,6 +57,9 @@ def encode(schedule: Schedule) -> str:
             "misfire": schedule.misfire,
             "max_age": None if schedule.max_age_ms is None else schedule.max_age_ms / 1_000,
             "jitter": schedule.jitter_ms / 1_000,
+            **{what: encode_moment(ms) for what, ms in bounds.items() if ms is not None},
+            **({} if schedule.count is None else {"count": schedule.count}),
+            **({"options": schedule.task_options} if schedule.task_options else {}),
         },
         separators=(",", ":"),
     )
@@ -38,7 +68,7 @@ def encode(schedule: Schedule) -> str:
     return definition
 
 
-def parse(name: str, definition: bytes) -> Schedule:
+def parse(name: str, definition: bytes | str) -> Schedule:
     """Return a stored schedule.
 
     Raises:
@@ -48,15 +78,65 @@ def parse(name: str, definition: bytes) -> Schedule:
     try:
         data: dict[str, Any] = json.loads(definition)
         recurrence, task_name = _parse_recurrence(data), data.pop("task")
+        options = data.pop("options", {})
+        bounds: dict[str, Any] = {what: parse_moment(data[what], what) for what in ("start", "end") if what in data}
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError, InvalidTask) as exc:
         raise ValueError(f"it is not a definition ({exc!r}).") from exc
     task = registry.find(task_name) if isinstance(task_name, str) else None
     if not isinstance(task, Task):
         raise ValueError(f"the task {task_name!r} is not registered in this process.")
     try:
-        return create(task, recurrence, {**data, "name": name})  # type: ignore[typeddict-item]
+        return create_added(task, recurrence, {**data, **bounds, "name": name}, options)
     except (TypeError, ValueError, InvalidTask) as exc:
         raise ValueError(str(exc)) from exc
+
+
+def create_added(
+    task: Task[..., Any, Any], recurrence: Recurrence, options: dict[str, Any], task_options: Any
+) -> Schedule:
+    """Return a schedule whose task has other options than those of the code.
+
+    Raises:
+        TypeError, ValueError, InvalidTask: an option is invalid, or the task does not accept the arguments.
+    """
+    changes = check_task_options(task_options)
+    if changes:
+        task = task.using(**changes)
+    if "queue_name" in changes:
+        try:
+            check_queue(changes["queue_name"])
+        except UnknownQueue as exc:
+            raise ValueError(str(exc)) from exc
+    schedule = create(task, recurrence, options)  # type: ignore[arg-type]
+    schedule.task_options.update(changes)
+    return schedule
+
+
+def check_task_options(options: Any) -> dict[str, Any]:
+    """Return the options of a schedule's task as JSON values.
+
+    Raises:
+        TypeError, ValueError: one is unknown, or is not JSON.
+    """
+    if not isinstance(options, dict):
+        raise TypeError(f"options={short_repr(options)}: expected a dict of options of the task.")
+    for name in options:
+        if name not in TASK_OPTIONS:
+            near = difflib.get_close_matches(str(name), TASK_OPTIONS, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise ValueError(f"options: {short_repr(name)} is not accepted.{hint} Accepted: {', '.join(TASK_OPTIONS)}.")
+    if isinstance(options.get("expires"), datetime):
+        raise ValueError("options: expires: expected seconds or a timedelta, which count from each due time.")
+    plain = {name: _plain(value, name) if name in _DURATIONS else value for name, value in options.items()}
+    found: dict[str, Any] = serialization.normalize(plain, "options")
+    return found
+
+
+def _plain(value: Any, name: str) -> Any:
+    """Return durations in seconds."""
+    if isinstance(value, timedelta):
+        return to_ms(value, name, zero=True) / 1_000
+    return [_plain(part, name) for part in value] if isinstance(value, list | tuple) else value
 
 
 def _encode_recurrence(recurrence: Recurrence) -> dict[str, Any]:
@@ -64,10 +144,14 @@ def _encode_recurrence(recurrence: Recurrence) -> dict[str, Any]:
         return {"every": recurrence.every_ms / 1_000}
     if isinstance(recurrence, CronTimes):
         return {"cron": recurrence.expression, "tz": recurrence.zone.key if recurrence.zone else None}
-    raise TypeError(f"{recurrence!r}: expected an interval or the times of a cron expression.")
+    if isinstance(recurrence, OneTime):
+        return {"at": encode_moment(recurrence.at_ms)}
+    raise TypeError(f"{recurrence!r}: expected an interval, the times of a cron expression or one time.")
 
 
 def _parse_recurrence(data: dict[str, Any]) -> Recurrence:
     if "every" in data:
         return FixedInterval.of(data.pop("every"))
+    if "at" in data:
+        return OneTime(moment_ms(parse_moment(data.pop("at"), "at"), "at"))
     return CronTimes.of(data.pop("cron"), data.pop("tz"))
