@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 #: Longest name of an author, in characters.
 MAX_AUTHOR = 150
-#: Most schedules that are added at run time; change_schedule.lua has the same number.
+#: Most schedules that are added at run time; added_schedule.lua has the same number.
 MAX_ADDED = 10_000
 
 
@@ -160,8 +160,7 @@ class Schedules:
 
     def _change(self, verb: str, name: str, value: str = "") -> Flow[bool]:
         keys.validate_name(name, "name")
-        author = encodable(" ".join(check_string(value, "author").split())[:MAX_AUTHOR])
-        code = yield from _change(self._shard, name, verb, author)
+        code = yield from _change(self._shard, name, verb, clean_author(check_string(value, "author")))
         if code == -1:
             raise ScheduleDoesNotExist(name)
         return code == 1
@@ -171,6 +170,11 @@ class Schedules:
 
     async def _arun(self, flow: Flow[T]) -> T:
         return await self._shard.arun(flow)
+
+
+def clean_author(text: str) -> str:
+    """Return the name of an author in one line, as it is stored."""
+    return encodable(" ".join(text.split())[:MAX_AUTHOR])
 
 
 def check_added(using: str, name: str, task: Task[..., Any, Any], options: AddedOptions) -> tuple[Schedule, str]:

@@ -34,11 +34,12 @@ TASK_OPTIONS = (
 )
 #: Those whose value may be a duration.
 _DURATIONS = ("expires", "result_ttl", "backoff", "timeout", "unique")
-#: What a definition must have beside its times; and what it may have. Pollers of versions that do not know a field do
-#: not send a schedule that has it, so it is stored only if it is set.
-_REQUIRED = ("task", "args", "kwargs", "misfire", "max_age", "jitter")
-_OPTIONAL = ("start", "end", "count", "options")
-_TIMES = (("every",), ("cron", "tz"), ("at",))
+#: The fields of a definition. Pollers of versions that do not know a field do not send a schedule that has it, so those
+#: from "start" on are stored only if they are set.
+FIELDS = (
+    *("task", "every", "cron", "tz", "at", "args", "kwargs", "misfire", "max_age", "jitter"),
+    *("start", "end", "count", "options"),
+)
 
 
 def encode(schedule: Schedule) -> str:
@@ -76,19 +77,50 @@ def parse(name: str, definition: bytes | str) -> Schedule:
             not such a definition.
     """
     try:
-        data: dict[str, Any] = json.loads(definition)
-        recurrence, task_name = _parse_recurrence(data), data.pop("task")
-        options = data.pop("options", {})
-        bounds: dict[str, Any] = {what: parse_moment(data[what], what) for what in ("start", "end") if what in data}
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError, InvalidTask) as exc:
-        raise ValueError(f"it is not a definition ({exc!r}).") from exc
+        fields = json.loads(definition)
+    except (ValueError, RecursionError) as exc:
+        raise ValueError(f"it is not JSON ({exc}).") from exc
+    return parse_fields(name, fields)
+
+
+def parse_fields(name: str, fields: Any) -> Schedule:
+    """Return a schedule from the fields of its definition.
+
+    Raises:
+        ValueError: see `parse`.
+    """
+    if not isinstance(fields, dict):
+        raise ValueError(f"{short_repr(fields)}: expected a JSON object.")
+    check_fields(fields)
+    given = dict(fields)
+    task_name, options = given.pop("task"), given.pop("options", {})
     task = registry.find(task_name) if isinstance(task_name, str) else None
     if not isinstance(task, Task):
-        raise ValueError(f"the task {task_name!r} is not registered in this process.")
+        raise ValueError(f"the task {short_repr(task_name)} is not registered in this process.")
     try:
-        return create_added(task, recurrence, {**data, **bounds, "name": name}, options)
-    except (TypeError, ValueError, InvalidTask) as exc:
+        recurrence = _pop_recurrence(given)
+        given |= {what: parse_moment(given[what], what) for what in ("start", "end") if what in given}
+        return create_added(task, recurrence, {**given, "name": name}, options)
+    except (TypeError, ValueError, OverflowError, InvalidTask) as exc:
         raise ValueError(str(exc)) from exc
+
+
+def check_fields(fields: dict[str, Any]) -> None:
+    """Raise ValueError for a field that is unknown, missing or too much."""
+    for name in fields:
+        if name not in FIELDS:
+            near = difflib.get_close_matches(name, FIELDS, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise ValueError(f"unknown field {short_repr(name)}.{hint} Accepted: {', '.join(FIELDS)}.")
+    if "task" not in fields:
+        raise ValueError('"task" is missing: expected the name of a task.')
+    times = [what for what in ("every", "cron", "at") if what in fields]
+    if len(times) != 1:
+        raise ValueError(f"{' and '.join(times) or 'no times'}: expected one of every, cron and at.")
+    wrong = ("start", "end", "count", "tz") if times == ["at"] else ("tz",) if times == ["every"] else ()
+    for name in wrong:
+        if name in fields:
+            raise ValueError(f"{name}: not accepted with {times[0]}.")
 
 
 def create_added(
@@ -149,9 +181,10 @@ def _encode_recurrence(recurrence: Recurrence) -> dict[str, Any]:
     raise TypeError(f"{recurrence!r}: expected an interval, the times of a cron expression or one time.")
 
 
-def _parse_recurrence(data: dict[str, Any]) -> Recurrence:
-    if "every" in data:
-        return FixedInterval.of(data.pop("every"))
-    if "at" in data:
-        return OneTime(moment_ms(parse_moment(data.pop("at"), "at"), "at"))
-    return CronTimes.of(data.pop("cron"), data.pop("tz"))
+def _pop_recurrence(fields: dict[str, Any]) -> Recurrence:
+    """Remove the times of a definition, and return them."""
+    if "every" in fields:
+        return FixedInterval.of(fields.pop("every"))
+    if "at" in fields:
+        return OneTime(moment_ms(parse_moment(fields.pop("at"), "at"), "at"))
+    return CronTimes.of(fields.pop("cron"), fields.pop("tz", None))

@@ -137,4 +137,5 @@ ENQUEUE_DUE = _script(
 )
 LIST_SCHEDULES = _script("schedules/list_schedules", args=("part", "after", "limit", "order"), reads_only=True)
 READ_CHANGES = _script("schedules/read_changes", reads_only=True)
+IMPORT_SCHEDULES = _script("admin/import_schedules", args=("op", "rows*"))
 CHANGE_SCHEDULE = _script("admin/change_schedule", args=("verb", "name", "value", "times", "op"))

@@ -503,7 +503,7 @@ def test_schedule_with_an_unknown_field_is_not_sent(
     with caplog.at_level(logging.WARNING):
         next_round(Poller(home(), connections.client()))
 
-    assert f"The added schedule s is not sent: unknown option {name}." in caplog.text
+    assert f"The added schedule s is not sent: unknown field {name!r}." in caplog.text
     assert named("s").state == "new"
 
 

@@ -21,9 +21,8 @@ local times = ARGV[4]
 local op = ARGV[5]
 -- @include wakeups
 -- @include idempotency
+-- @include added_schedule
 
--- Most schedules that are added at run time.
-local MAX_ADDED = 10000
 -- A last due time that refuses all others.
 local NEVER_MS = "9007199254740991"
 local ctx = new_context(base)
@@ -51,20 +50,10 @@ function VERBS.resume()
 end
 
 function VERBS.add()
-  if redis.call("HEXISTS", added, name) == 0 then
-    if redis.call("HLEN", added) >= MAX_ADDED then
-      return -2
-    end
-    redis.call("DEL", key)
-    redis.call("HDEL", counts, name)
+  if redis.call("HEXISTS", added, name) == 0 and redis.call("HLEN", added) >= MAX_ADDED then
+    return -2
   end
-  redis.call("HSET", added, name, value)
-  -- Its times count from now, not from when a poller first reads of it: the time of a one-off may pass in between.
-  local last, last_times = unpack(redis.call("HMGET", key, "last", "times"))
-  if last_times ~= times then
-    local last_ms = math.max(tonumber(last or 0), ctx.now_ms)
-    redis.call("HSET", key, "last", string.format("%.0f", last_ms), "times", times, "enabled", 1)
-  end
+  store_added(ctx, name, value, times)
   return 1
 end
 
