@@ -22,6 +22,7 @@ defaults                    options from the settings: `DEFAULTS` and `ROUTES`
 retry, limits, unique       the options `backoff`; `concurrency` and `rate`; `unique`
 registry                    tasks by name and alias; a name from Redis is looked up here, never imported
 call_signature, json_codec  arguments: checked at the call; JSON encoding of further types
+sealing                     arguments that are encrypted before they leave the process
 enqueue                     a call becomes a message, which is sent at once or on commit
 outbox                      rows of `contrib.outbox`: what a database keeps until it is sent
 origin, request_middleware  who enqueued a task; the middleware by which requests are known
@@ -138,6 +139,7 @@ from django_redis_components.taskqueue.exceptions import (
     PartiallyEnqueued,
     ResultTooLarge,
     ScheduleDoesNotExist,
+    SealedArguments,
     SoftTimeLimitExceeded,
     TaskCancelled,
     TaskFailed,
@@ -204,6 +206,7 @@ __all__ = [
     "ScheduleDoesNotExist",
     "ScheduleInfo",
     "Schedules",
+    "SealedArguments",
     "Signature",
     "SoftTimeLimitExceeded",
     "Task",

@@ -41,6 +41,7 @@ TASKQUEUE_LAYERS: tuple[tuple[str, ...], ...] = (
         "limits",
         "outage_log",
         "retry",
+        "sealing",
         "states",
         "unique",
     ),

@@ -76,6 +76,7 @@ VALUES: dict[str, Any] = {
     "result_ttl": 5,
     "database": "other",
     "outbox": True,
+    "sealed": True,
 }
 
 

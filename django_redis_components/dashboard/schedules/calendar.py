@@ -59,7 +59,7 @@ def _one_run(schedule: ScheduleInfo, first_ms: int, hours: int) -> list[int] | N
 
 
 def _at_most(schedule: ScheduleInfo, runs: list[int]) -> list[int]:
-    """Return the runs by hour of a schedule that sends only so many tasks."""
+    """Return the runs by hour of a schedule, cut off after its last task if their number is limited."""
     if schedule.count is None:
         return runs
     left, limited = max(0, schedule.count - schedule.sent), []

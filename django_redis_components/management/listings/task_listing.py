@@ -200,8 +200,8 @@ def data_of(result: TaskResult, *, with_arguments: bool = False) -> dict[str, An
     for name in ("enqueued_at", "run_after", "last_attempted_at", "finished_at"):
         data[name] = _aware(getattr(result, name))
     if with_arguments:
-        args, kwargs = known_arguments(result) or (None, None)
-        data |= {"args": args, "kwargs": kwargs}
+        args, kwargs = (not is_sealed(result) and known_arguments(result)) or (None, None)
+        data |= {"args": args, "kwargs": kwargs, "sealed": is_sealed(result)}
     return data
 
 
@@ -269,8 +269,18 @@ def known_arguments(result: TaskRecord[Any]) -> tuple[list[Any], dict[str, Any]]
         return None
 
 
+def is_sealed(result: TaskRecord[Any]) -> bool:
+    """Return whether the arguments of a task are sealed, and are not shown; False if they are not known."""
+    try:
+        return result.is_sealed
+    except TaskResultDoesNotExist:
+        return False
+
+
 def arguments_of(result: TaskRecord[Any]) -> str:
     """Return the arguments of a task as JSON."""
+    if is_sealed(result):
+        return "(sealed)"
     known = known_arguments(result)
     return "(expired)" if known is None else serialization.encode(pack([*known])).decode()
 

@@ -187,6 +187,7 @@ def check_added(using: str, name: str, task: Task[..., Any, Any], options: Added
         schedule = _create(using, name, task, options)
         if schedule.following(time.time_ns() // 1_000_000) is None:
             raise ValueError(f"{_last_time(schedule)}: nothing is due from now on.")
+        definitions.check_unsealed(schedule)
         return schedule, definitions.encode(schedule)
     except (TypeError, ValueError, InvalidTask) as exc:
         raise InvalidTask(f"Schedule {short_repr(name)}: {exc}") from exc

@@ -144,6 +144,15 @@ def create_added(
     return schedule
 
 
+def check_unsealed(schedule: Schedule) -> None:
+    """Raise ValueError if a new definition would store arguments that are sealed in all other places."""
+    if schedule.task.options.sealed and (schedule.args or schedule.kwargs):
+        raise ValueError(
+            "the task is sealed, and a schedule stores its arguments as they are. Read them in the task, or declare the"
+            " schedule in the code."
+        )
+
+
 def check_task_options(options: Any) -> dict[str, Any]:
     """Return the options of a schedule's task as JSON values.
 

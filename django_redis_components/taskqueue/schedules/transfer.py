@@ -138,6 +138,7 @@ def check_name(name: str, schedule: Schedule, using: str) -> None:
     """Raise ValueError if a schedule cannot be added under a name."""
     if (using, name) in schedules:
         raise ValueError("the code declares a schedule of this name.")
+    definitions.check_unsealed(schedule)
     if schedule.task.connection != using:
         task = schedule.task
         raise ValueError(f"{task.name} is a task of the connection {task.connection!r}, not of {using!r}.")
@@ -159,7 +160,7 @@ def import_all(shard: Shard, new: Sequence[NewSchedule]) -> Flow[tuple[int, int]
 
 
 def check_total(total: int) -> None:
-    """Raise InvalidTask if so many schedules are too many."""
+    """Raise InvalidTask if this number of added schedules is above the limit."""
     if total > MAX_ADDED:
         raise InvalidTask(f"Nothing was imported: there would be {total:,} added schedules, at most {MAX_ADDED:,}.")
 

@@ -55,7 +55,7 @@ if keep_ms == 0 then
 end
 local added = base_key(ctx, K.added_schedules)
 for _, name in ipairs(redis.call("ZRANGEBYSCORE", index, "-inf", ctx.now_ms - keep_ms, "LIMIT", 0, 100)) do
-  -- One that was added at run time goes on from where it was as soon as a poller knows its task again.
+  -- An added schedule continues after its last due time as soon as a poller has its task in its code again.
   if redis.call("HEXISTS", added, name) == 0 then
     redis.call("DEL", base_key(ctx, K.schedule, name))
     redis.call("HDEL", counts, name)
