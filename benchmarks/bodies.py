@@ -19,6 +19,11 @@ def noop(number: int) -> int:
     return number
 
 
+async def anoop(number: int) -> int:
+    """Return the number."""
+    return number
+
+
 def mark(name: str) -> None:
     """Note when this ran, in seconds since the epoch."""
     started_at = time.time()

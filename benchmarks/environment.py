@@ -1,6 +1,6 @@
 """The environment of the comparison, created once in ``.data/bench``: every queue on one Python and one Django.
 
-``venv`` contains the packages of setup.cfg's extra ``bench``, installed one by one, so that a failure affects
+``venv`` contains the packages of the extra ``bench``, installed one by one, so that a failure affects
 one peer only; ``node`` contains BullMQ. A failed installation is recorded with the last line of pip's or npm's
 output, and listed in the report. ``python -m benchmarks --install`` tries again.
 
@@ -10,14 +10,15 @@ that requires an older one is not installed, and no run starts without the versi
 
 from __future__ import annotations
 
-import configparser
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 HOME = ROOT / ".data" / "bench"
@@ -100,22 +101,20 @@ def variables(url: str, notes_url: str, peer: str) -> dict[str, str]:
 
 
 def _peers() -> list[str]:
-    lines = _setup()["options.extras_require"]["bench"].splitlines()
-    return [line.strip() for line in lines if line.strip() and not line.strip().startswith("#")]
+    return list(_project()["optional-dependencies"]["bench"])
 
 
 def _least_redis() -> str:
-    """The oldest redis-py that setup.cfg accepts."""
-    found = re.search(r"^redis\[hiredis\]>=([\d.]+)", _setup()["options"]["install_requires"], re.MULTILINE)
+    """The oldest redis-py that pyproject.toml accepts."""
+    found = re.search(r"^redis\[hiredis\]>=([\d.]+)", "\n".join(_project()["dependencies"]), re.MULTILINE)
     if found is None:
-        raise SystemExit("setup.cfg names no redis[hiredis]>=… among its install_requires.")
+        raise SystemExit("pyproject.toml names no redis[hiredis]>=… among its dependencies.")
     return found[1]
 
 
-def _setup() -> configparser.ConfigParser:
-    config = configparser.ConfigParser()
-    config.read(ROOT / "setup.cfg")
-    return config
+def _project() -> dict[str, Any]:
+    project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return project
 
 
 def _numbers(version: str) -> tuple[int, ...]:

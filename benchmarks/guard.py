@@ -9,6 +9,7 @@ Rows and units (needs Linux and the extra ``demo``; no peers, no network):
   CPU times of a PING on a held connection of redis-py. All run on one core.
 - *drain, CPU*: CPU time for each task of a default worker (8 threads, its log written to a file) and the server, in
   those of a bare loop of the same scripts. *drain, rate*: tasks per second of the bare loop, in those of the worker.
+- *coroutines, CPU* and *rate*: the same worker drains coroutines, in CPU times and in tasks per second of *drain*.
 
 The kernel counts CPU times, so other processes change them little. The measurements alternate, and each ratio is taken
 within one round. A row is decided when the confidence interval of its median is on one side of the limit; until then
@@ -47,6 +48,7 @@ FIRST_CALLS, FIRST_DRAINS = 240, 5
 #: Entries of the prefix index, and what is typed.
 NAMES, TYPED = 2_000, "nam"
 DRAIN_CPU, DRAIN_RATE = "drain, CPU", "drain, rate"
+COROUTINES_CPU, COROUTINES_RATE = "coroutines, CPU", "coroutines, rate"
 WORKER = [sys.executable, "-m", "django", "runworker", "--processes", "1", "--threads", "8"]
 #: Keys of ready and running tasks.
 UNSETTLED = [f"drc:taskqueue:{{default}}:q:default:{part}" for part in ("ready", "running")]
@@ -133,26 +135,34 @@ class Guard:
             yield set(calls)
 
     def _drains(self) -> Iterator[set[str]]:
-        from benchmarks import bare
+        from benchmarks import bare, tasks
 
         self._pin(self._cores)
         while True:
-            self._fill()
+            self._fill(tasks.noop)
             begin_s, begin_cpu_s = time.perf_counter(), self._used_cpu_s([os.getpid()])
             bare.drain()
             bare_s, bare_cpu_s = time.perf_counter() - begin_s, self._used_cpu_s([os.getpid()]) - begin_cpu_s
-            self._fill()
+            self._fill(tasks.noop)
             ours_s, ours_cpu_s = self._worker_drain()
-            self.ratios.setdefault(DRAIN_RATE, []).append(ours_s / bare_s)
-            self.ratios.setdefault(DRAIN_CPU, []).append(ours_cpu_s / bare_cpu_s)
-            yield {DRAIN_RATE, DRAIN_CPU}
+            self._fill(tasks.anoop)
+            coroutines_s, coroutines_cpu_s = self._worker_drain()
+            round_ = {
+                DRAIN_RATE: ours_s / bare_s,
+                DRAIN_CPU: ours_cpu_s / bare_cpu_s,
+                COROUTINES_RATE: coroutines_s / ours_s,
+                COROUTINES_CPU: coroutines_cpu_s / ours_cpu_s,
+            }
+            for row, ratio in round_.items():
+                self.ratios.setdefault(row, []).append(ratio)
+            yield set(round_)
 
-    def _fill(self) -> None:
+    def _fill(self, task: Any) -> None:
         from benchmarks import tasks
 
         self._bench.raw.flushall()
         tasks.mark.enqueue("begin")
-        tasks.noop.enqueue_many([((number,), {}) for number in range(TASKS)])
+        task.enqueue_many([((number,), {}) for number in range(TASKS)])
 
     def _worker_drain(self) -> tuple[float, float]:
         """Return wall and CPU time of the worker and the server from the first task until all are settled."""

@@ -6,6 +6,7 @@ from benchmarks import bodies
 from django_redis_components.taskqueue import task
 
 noop = task(bodies.noop)
+anoop = task(bodies.anoop)
 mark = task(bodies.mark)
 late = task(bodies.late)
 nap = task(bodies.nap)

@@ -13,6 +13,7 @@ from django_redis_components.core.exceptions import (
     Interruption,
     RebuildSuperseded,
     RedisComponentsError,
+    StoredFormatTooNew,
     TaskDelayed,
     UnsupportedServer,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "RebuildSuperseded",
     "RedisComponentsError",
     "SlotMigrating",
+    "StoredFormatTooNew",
     "TaskDelayed",
     "UnsupportedServer",
 ]

@@ -28,6 +28,7 @@ decorators                decorators that run a function inside a context manage
 name_templates            names of decorated calls, as templates over their arguments
 discovery                 the modules `indexes` and `tasks` of the site's apps
 model_changes             following the changes of a model's objects
+stored_formats            the number of each component's format, compared at the start of a process
 rebuild                   data anew beside the live data: begin, load, swap, abandon
 command_line              command lines of manage.py, as pages advise them
 client_address            a visitor's address behind proxies
@@ -95,5 +96,6 @@ key                           type    content                                   
 ============================  ======  =======================================================  =====================
 ``drc:live:{events}``         stream  events for the page Live, the newest 1,000 about         60 s
 ``drc:catalog:{<kind>}``      zset    names of a kind by last use, the latest 500              90 days
+``drc:format:{default}``      hash    formats of the stored data: see `stored_formats`         none
 ============================  ======  =======================================================  =====================
 """

@@ -6,7 +6,7 @@ Settings and system checks use this module: it does not import redis-py, which t
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
@@ -85,6 +85,24 @@ class UnsupportedServer(RedisComponentsError):
         super().__init__(f"{version} at {address} is too old: expected at least Redis 7.0 or Valkey 7.2.")
         self.version = version
         self.address = address
+
+
+class StoredFormatTooNew(RedisComponentsError):
+    """The server has data of a newer release, in formats that this release cannot read.
+
+    Attributes:
+        address: of the server, without credentials.
+        newer: the components, each with what is stored, by which release, and what this release reads.
+    """
+
+    def __init__(self, address: str, release: str, newer: Sequence[str]) -> None:
+        super().__init__(
+            f"The data at {address} are newer than django-redis-components {release} can read: {'; '.join(newer)}."
+            " Install the release that has written them, or a newer one; to stay with this one, restore a backup"
+            " from before the change."
+        )
+        self.address = address
+        self.newer = tuple(newer)
 
 
 class RebuildSuperseded(RedisComponentsError):

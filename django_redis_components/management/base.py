@@ -28,12 +28,13 @@ EXIT_CODES = (
 
 
 class ExitCode(IntEnum):
-    """Exit codes of the commands for operators."""
+    """Exit codes of the commands for operators, and the one by which a supervisor knows not to start a worker again."""
 
     DONE = 0
     FAILED = 1
     INVALID_ARGUMENTS = 2
     UNAVAILABLE = 3
+    NEWER_DATA = 4
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

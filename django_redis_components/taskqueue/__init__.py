@@ -28,7 +28,8 @@ outbox                      rows of `contrib.outbox`: what a database keeps unti
 origin, request_middleware  who enqueued a task; the middleware by which requests are known
 result, record, failure     `TaskResult`; the record it was read from; stored exceptions
 task_update                 what a change of a pending task writes
-context                     what a task knows and reports while it runs
+context, iteration          what a task knows and reports while it runs; loops that continue at a cursor
+run_start                   the result and the context of a task that is about to run
 queue                       `Queue`: depths, metrics, and operations on all tasks of a queue
 fields                      the legend of stored data, for Python and Lua: fields, keys, states
 states                      states of tasks and outcomes of runs, one word for each
@@ -55,7 +56,7 @@ Keys, all in one hash tag, below ``<prefix>:taskqueue:{default}``:
 ============================  ======  =======================================================  =====================
 key                           type    content                                                  TTL or owner
 ============================  ======  =======================================================  =====================
-t:<id>                        hash    body (opaque JSON), state, lease, metadata               result_ttl when done
+t:<id>                        hash    body (opaque JSON), state, lease, metadata, cursor       result_ttl when done
 t:<id>:errors                 list    failures as JSON, the last 50                            failed_ttl
 t:<id>:done                   list    wakeup key of callers that wait for the result           60 s
 q:<queue>:requeued            list    requeued ids: recovered, or returned by a worker         the queue
@@ -103,7 +104,7 @@ schedules_version             string  how often these two were changed          
 reply:<op>, reply:<id>        string  reply to an operation; the task that a call has changed  60 s
 unfinished_flows              zset    ids of flows that have not finished                      the poller
 outbox                        zset    tokens of sent rows of `contrib.outbox`, by time         its relay
-flow:<flow>                   hash    ids, followers and unfinished parents of a flow's tasks  the flow, its results
+flow:<flow>                   hash    ids, followers, open parents and failures of its tasks   the flow, its results
 q:<queue>:waiting             zset    tasks that wait for others of their flows                the queue
 q:<queue>:limited             zset    tasks blocked by a limit, grouped by limit               the queue
 q:<queue>:reserved            hash    rate to the task that it allows to start next            the queue
@@ -129,6 +130,7 @@ from django_redis_components.taskqueue.context import TaskContext
 from django_redis_components.taskqueue.decorator import task
 from django_redis_components.taskqueue.exceptions import (
     FlowDoesNotExist,
+    GroupNotOpen,
     InvalidTask,
     LeaseLost,
     NotPending,
@@ -144,6 +146,7 @@ from django_redis_components.taskqueue.exceptions import (
     TaskCancelled,
     TaskFailed,
     TaskIdConflict,
+    TaskInterrupted,
     TaskNotFinished,
     TaskQueueError,
     TaskResultDoesNotExist,
@@ -155,8 +158,11 @@ from django_redis_components.taskqueue.exceptions import (
     WorkerLost,
 )
 from django_redis_components.taskqueue.failure import TaskError
+from django_redis_components.taskqueue.flows.member_flow import MemberFlow
+from django_redis_components.taskqueue.flows.parents import MemberFailure, ResultReference
 from django_redis_components.taskqueue.flows.result import FlowResult, aget_flow, get_flow
 from django_redis_components.taskqueue.flows.signature import Signature, chain, group
+from django_redis_components.taskqueue.iteration import Cursor
 from django_redis_components.taskqueue.limits import Concurrency, Rate
 from django_redis_components.taskqueue.middleware import Middleware, NewTask, RunContext, RunOutcome, WorkerDescription
 from django_redis_components.taskqueue.queue import Purge, Queue, get_queue
@@ -177,14 +183,18 @@ from django_redis_components.taskqueue.unique import Unique
 __all__ = [
     "Concurrency",
     "Counts",
+    "Cursor",
     "ErrorGroup",
     "ErrorSample",
     "FlowDoesNotExist",
     "FlowResult",
+    "GroupNotOpen",
     "Histogram",
     "Interval",
     "InvalidTask",
     "LeaseLost",
+    "MemberFailure",
+    "MemberFlow",
     "Metrics",
     "Middleware",
     "NewTask",
@@ -200,6 +210,7 @@ __all__ = [
     "QueueInfo",
     "QueuePause",
     "Rate",
+    "ResultReference",
     "ResultTooLarge",
     "RunContext",
     "RunOutcome",
@@ -215,6 +226,7 @@ __all__ = [
     "TaskError",
     "TaskFailed",
     "TaskIdConflict",
+    "TaskInterrupted",
     "TaskMetrics",
     "TaskNotFinished",
     "TaskOrigin",

@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, TypeVar
 
 from redis.exceptions import RedisError
 
+from django_redis_components.core.exceptions import TaskDelayed
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.slot_waits import slot_wait_limit
 from django_redis_components.taskqueue import logs
-from django_redis_components.taskqueue.exceptions import LeaseLost, TaskQueueError, TaskResultDoesNotExist
+from django_redis_components.taskqueue.exceptions import (
+    LeaseLost,
+    TaskInterrupted,
+    TaskResultDoesNotExist,
+)
 from django_redis_components.taskqueue.fields import Field
+from django_redis_components.taskqueue.flows.member_flow import MemberFlow
 from django_redis_components.taskqueue.guarded_logger import logger
+from django_redis_components.taskqueue.iteration import CHUNK_SIZE, Loop, encode_cursor, new_loop, refuse_transaction
 from django_redis_components.taskqueue.record import Progress, check_metadata, check_progress, encode_metadata
 from django_redis_components.taskqueue.result import TaskResult
-from django_redis_components.taskqueue.shards import Shard, home
+from django_redis_components.taskqueue.shards import Shard
+from django_redis_components.taskqueue.states import ERROR_OUTCOMES
 from django_redis_components.taskqueue.store import task_records
 from django_redis_components.taskqueue.store.job import Job
 from django_redis_components.taskqueue.store.scripts import SAVE_METADATA
+
+T = TypeVar("T")
 
 #: Progress writes that may follow each other without a pause.
 BURST = 3
@@ -55,6 +65,19 @@ class TaskContext:
         self._limiter = WriteLimiter()
         self._is_pending = False
         self._is_lost = False
+        self._has_own_progress = False
+        self._loops = 0
+        #: The current call of `iterate`, and the run that it belongs to.
+        self._loop: Loop | None = None
+        self._run: logs.CurrentRun | None = None
+        self._flow: MemberFlow | None = None
+
+    @property
+    def flow(self) -> MemberFlow:
+        """The flow of the task; `flow.add(…)` adds tasks to its group."""
+        if self._flow is None:
+            self._flow = MemberFlow(self._shard, self.task_result.id, self._token, self._read_flow_ref)
+        return self._flow
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -91,28 +114,165 @@ class TaskContext:
         Raises:
             TypeError, ValueError: an argument is not accepted.
         """
+        self._has_own_progress = True
         if self._set_progress(check_progress(done, total, note)):
             self._flush()
 
     async def aprogress(self, done: float, total: float | None = None, note: str = "") -> None:
         """See `progress`."""
+        self._has_own_progress = True
         if self._set_progress(check_progress(done, total, note)):
-            try:
-                with slot_wait_limit(SLOT_WAIT_S):
-                    is_leased = await self._shard.arun(self._save())
-            # Tested; but Python 3.11 stops tracing a frame that an error reaches through nested generators.
-            except RedisError as exc:  # pragma: no cover
-                self._log_failed_write(exc)
-            else:
-                self._set_written(is_leased=is_leased)
+            await self._aflush()
+
+    def iterate(
+        self,
+        source: Iterable[T],
+        *,
+        key: str | None = None,
+        total: float | None = None,
+        chunk_size: int = CHUNK_SIZE,
+        save_every: int | None = None,
+        on_retry: str = "continue",
+    ) -> Iterator[T]:
+        """Iterate over a queryset or another iterable, so that the next run continues after the last item that is done.
+
+        An item is done when the loop asks for the next one. Its position, the cursor, is written about once a second,
+        and at the end of the run. When the worker stops, the loop ends after the current item: the task returns to its
+        queue, uses no attempt and continues on another worker. After a worker has died, the items since the last
+        written cursor run again.
+
+        The progress is reported too, unless the task calls `progress` itself. Loops are counted in the order of the
+        calls; they cannot be nested, nor be within a transaction.
+
+        Args:
+            source: a queryset, which is read in the order of `key` in pages, or an iterable, whose order must be the
+                same in each run.
+            key: name of a unique field of a queryset; None: the primary key.
+            total: number of items, for the progress; None: its length, unless it is a queryset.
+            chunk_size: rows that one query reads, 1 to 10,000.
+            save_every: number of items after which the cursor is written; None: about once a second.
+            on_retry: what a retry after an error does: "continue" at the cursor, or "restart" with the first item.
+
+        Yields:
+            The items that are not done.
+
+        Raises:
+            TypeError, ValueError: an argument is not accepted, or a value of `key` cannot be stored.
+            RuntimeError: loops are nested, or a transaction is open.
+            LeaseLost: the run has lost its lease; the task may be running on another worker.
+        """
+        options = (key, total, chunk_size, save_every, on_retry)
+        return self._iterate(self._new_loop(source, *options, is_async=False))
+
+    def aiterate(
+        self,
+        source: Iterable[T] | AsyncIterable[T],
+        *,
+        key: str | None = None,
+        total: float | None = None,
+        chunk_size: int = CHUNK_SIZE,
+        save_every: int | None = None,
+        on_retry: str = "continue",
+    ) -> AsyncIterator[T]:
+        """See `iterate`; for `async for`. The source may be an async iterable too."""
+        options = (key, total, chunk_size, save_every, on_retry)
+        return self._aiterate(self._new_loop(source, *options, is_async=True))
 
     def is_cancelled(self) -> bool:
         """Whether cancellation was requested. Must be called in the function's own thread, or in its coroutine."""
         current = logs.current_run.get(None)
         return current is not None and current.cancel_asked
 
+    def _new_loop(self, source: object, *options: Any, is_async: bool) -> Loop:
+        loop = new_loop(self._loops, source, *options, is_async=is_async)
+        self._loops += 1
+        self._run = logs.current_run.get(None)
+        return loop
+
+    def _iterate(self, loop: Loop) -> Iterator[Any]:
+        refuse_transaction()
+        if self._metadata is None:
+            self._shard.run(self._read_cursor())
+        if not self._start(loop):
+            return
+        self._write_cursor()
+        self._check_stop()
+        for position, item in loop.source.items(loop.after):
+            yield item
+            is_due = self._finish_item(loop, position)
+            self._check_stop()
+            if is_due:
+                self._write_cursor()
+        self._write_cursor()
+
+    async def _aiterate(self, loop: Loop) -> AsyncIterator[Any]:
+        if self._metadata is None:
+            await self._shard.arun(self._read_cursor())
+        if not self._start(loop):
+            return
+        await self._awrite_cursor()
+        self._check_stop()
+        async for position, item in loop.source.aitems(loop.after):
+            yield item
+            is_due = self._finish_item(loop, position)
+            self._check_stop()
+            if is_due:
+                await self._awrite_cursor()
+        await self._awrite_cursor()
+
+    def _read_cursor(self) -> Flow[None]:
+        """Read the record, which could not be read when the run began. Without it the loop must not start."""
+        try:
+            self._load((yield from task_records.read(self._shard, self.task_result.id)))
+        except TaskResultDoesNotExist as exc:
+            raise LeaseLost(self.task_result.id) from exc
+        except RedisError as exc:
+            raise TaskDelayed(f"its cursor cannot be read ({exc})") from exc
+
+    def _start(self, loop: Loop) -> bool:
+        """Start a loop at the cursor of an earlier run; return False if that run has finished this loop."""
+        cursor = self.task_result.cursor if self._loop is None else None
+        if cursor is not None and loop.restarts and self._follows_error():
+            cursor, self._is_pending = None, True  # written at once: this run may end before an item is done
+        elif cursor is not None and cursor.loop > loop.number:
+            return False
+        self._loop = loop
+        if cursor is not None and cursor.loop == loop.number:
+            loop.continue_at(cursor, self.task_result.id)
+        return True
+
+    def _follows_error(self) -> bool:
+        """Return whether the run before this one has raised an exception, or has reached its hard time limit."""
+        runs = [run.outcome for run in self.task_result.timeline if run.finished_at is not None]
+        return bool(runs) and runs[-1] in ERROR_OUTCOMES
+
+    def _finish_item(self, loop: Loop, position: int | str) -> bool:
+        """Count an item that is done; return whether the cursor is to be written now."""
+        if self._loop is not loop:
+            self._loop, self._is_pending = loop, True  # a retry must not continue in the inner loop
+            raise RuntimeError(
+                "iterate() was called within the loop of another iterate(): the cursor has one position. Iterate over"
+                " pairs, or enqueue a task for each outer item."
+            )
+        self._is_pending = True
+        return loop.finish_item(position)
+
+    def _check_stop(self) -> None:
+        if self._run is not None and self._run.stop_asked:
+            raise TaskInterrupted
+
+    def _write_cursor(self) -> None:
+        self._flush()
+        if self._is_lost:
+            raise LeaseLost(self.task_result.id)
+
+    async def _awrite_cursor(self) -> None:
+        await self._aflush()
+        if self._is_lost:
+            raise LeaseLost(self.task_result.id)
+
     def _flush(self) -> None:
-        """Write pending progress."""
+        """Write pending progress, and the cursor."""
         if not self._is_pending or self._is_lost:
             return
         try:
@@ -123,20 +283,43 @@ class TaskContext:
         else:
             self._set_written(is_leased=is_leased)
 
+    async def _aflush(self) -> None:
+        """See `_flush`."""
+        if not self._is_pending or self._is_lost:
+            return
+        try:
+            with slot_wait_limit(SLOT_WAIT_S):
+                is_leased = await self._shard.arun(self._save())
+        # Tested; but Python 3.11 stops tracing a frame that an error reaches through nested generators.
+        except RedisError as exc:  # pragma: no cover
+            self._log_failed_write(exc)
+        else:
+            self._set_written(is_leased=is_leased)
+
     def _set_progress(self, progress: Progress) -> bool:
         """Set the progress; whether it should be written now."""
         self._progress, self._is_pending = progress, True
         return not self._is_lost and self._limiter.allows()
 
     def _save(self, metadata: dict[str, Any] | None = None) -> Flow[bool]:
-        """Write progress with this metadata, or with the metadata saved last; whether the run still has its lease."""
+        """Write progress and cursor, with this metadata or that saved last; whether the run still has its lease."""
         if self._metadata is None:  # it could not be read when the run began
             try:
                 self._load((yield from task_records.read(self._shard, self.task_result.id)))
             except TaskResultDoesNotExist:  # deleted meanwhile, and the lease with it
                 return False
+        loop = self._loop
+        if loop is not None and not self._has_own_progress:
+            self._progress = Progress(loop.done, loop.total)
         encoded = encode_metadata(self._saved if metadata is None else metadata, self._progress)
-        return (yield from _save(self._shard, self.task_result.id, self._token, encoded))
+        cursor = b"" if loop is None else encode_cursor(loop.cursor)
+        return (yield from _save(self._shard, self.task_result.id, self._token, encoded, cursor))
+
+    def _read_flow_ref(self) -> Flow[str]:
+        """Return "flow/number" of the task; "" if it is in no flow."""
+        if self._metadata is None:  # the record could not be read when the run began
+            self._load((yield from task_records.read(self._shard, self.task_result.id)))
+        return self.task_result._fields.get(Field.flow_ref, b"").decode()
 
     def _set_saved(self, metadata: dict[str, Any], *, is_leased: bool) -> None:
         if not is_leased:
@@ -185,45 +368,7 @@ def without_context(func: Callable[..., Any]) -> Callable[..., Any]:
     return without
 
 
-def result_of_run(task: Any, job: Job, using: str) -> tuple[TaskResult, TaskContext | None]:
-    """Return the result of a task whose run is about to start, and the context if its function takes one."""
-    takes_context = task.takes_context and task.own_middleware is None
-    found = read_record(job, using) if takes_context or job.runs else None
-    fields, failures = found or (record_from_job(job), [])
-    result: TaskResult = TaskResult(task, job.name, job.id, home(using), fields, failures)
-    if not takes_context:
-        return result, None
-    return result, TaskContext(result, job, result.metadata if found else None)
-
-
-def read_record(job: Job, using: str) -> tuple[task_records.Fields, list[bytes]] | None:
-    """The record and the failures of a job that is about to run; None if Redis cannot be read."""
-    try:
-        shard = home(using)
-        return shard.run(task_records.read(shard, job.id))
-    except (RedisError, TaskQueueError) as exc:
-        text = "The earlier runs of task %s of %s cannot be read (%s)."
-        logger.warning(text, job.id, job.name, exc, extra=logs.facts(job))
-        return None
-
-
-def record_from_job(job: Job) -> task_records.Fields:
-    """A record made from the job alone: the number of earlier runs is known, their workers are not."""
-    return {
-        Field.queue: job.queue.encode(),
-        Field.body: job.body,
-        Field.state: b"running",
-        Field.enqueued_at_us: str(job.enqueued_us).encode(),
-        Field.first_leased_at_us: str(job.started_us).encode(),
-        Field.leased_at_us: str(job.leased_us).encode(),
-        Field.lease: job.token.encode(),
-        Field.worker_ids: b",".join([b"unknown"] * job.runs),
-        Field.attempts: str(job.attempts).encode(),
-        Field.runs: str(job.runs).encode(),
-    }
-
-
-def _save(shard: Shard, task_id: str, token: str, encoded: bytes) -> Flow[bool]:
-    """Write the metadata field if the task is still leased under this token; whether it was."""
-    is_leased = yield SAVE_METADATA(record=shard.record(task_id), token=token, metadata=encoded)
+def _save(shard: Shard, task_id: str, token: str, encoded: bytes, cursor: bytes) -> Flow[bool]:
+    """Write the metadata and the cursor if the task is still leased under this token; whether it was."""
+    is_leased = yield SAVE_METADATA(record=shard.record(task_id), token=token, metadata=encoded, cursor=cursor)
     return bool(is_leased)

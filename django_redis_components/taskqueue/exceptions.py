@@ -169,6 +169,13 @@ class TaskCancelled(BaseInterruption):
     """Raised inside a running task that is cancelled, if it runs in a thread. Do not suppress it."""
 
 
+class TaskInterrupted(BaseInterruption):
+    """Raised by `TaskContext.iterate` when the worker stops. Do not suppress it.
+
+    The task returns to the head of its queue, uses no attempt, and continues at its cursor.
+    """
+
+
 class WorkerDoesNotExist(TaskQueueError):
     """Raised when a command cannot reach a worker: no worker has this id, it is lost, or it does not read commands."""
 
@@ -236,6 +243,18 @@ class FlowDoesNotExist(TaskQueueError):
     def __init__(self, flow_id: str) -> None:
         super().__init__(f"There is no flow {flow_id!r}: it was never accepted, or has expired.")
         self.id = flow_id
+
+
+class GroupNotOpen(TaskQueueError):
+    """Raised when a run adds tasks to its group, and its task is in no group of a flow, or the group is complete.
+
+    Attributes:
+        id: the task's id.
+    """
+
+    def __init__(self, task_id: str, reason: str) -> None:
+        super().__init__(f"Task {task_id} cannot add tasks to its group: {reason}")
+        self.id = task_id
 
 
 class ParentsLost(TaskQueueError):

@@ -51,8 +51,12 @@ class Field:
     origin = "O"
     #: JSON: what the task saved about itself.
     metadata = "m"
+    #: JSON: where the task continues, see `iteration.Cursor`.
+    cursor = "I"
     #: "flow/number" of a task in a flow.
     flow_ref = "c"
+    #: "continue" or "ignore" of a task in a flow that may fail: its followers run all the same.
+    on_failure = "y"
     #: Token of the latest lease: "worker/thread/request".
     lease = "L"
     #: int: when the latest lease began.
@@ -217,8 +221,15 @@ class FlowField:
 
     #: int: when all parts were accepted, in microseconds since the epoch.
     enqueued_at_us = "e"
-    #: int: tasks of the flow, without the on_error task.
+    #: int: tasks of the flow, without the callbacks. Their numbers come behind those of the tasks: on_error,
+    #: on_complete, on_success, whether the flow has them or not.
     tasks = "tasks"
+    #: int: tasks that running members have added. Their numbers come behind those of the callbacks.
+    added = "added"
+    #: With the id of such a task behind it, int: its number. With its number behind it: id of the member to whose group
+    #: it belongs, one of those that the flow was enqueued with.
+    number = "number:"
+    added_by = "a"
     #: int: tasks that have not finished.
     unfinished = "unfinished"
     #: int: how long the flow is kept when all tasks have succeeded, and otherwise.
@@ -226,12 +237,20 @@ class FlowField:
     failed_ttl_ms = "failed_ttl"
     #: 1 when a task cannot succeed any more.
     has_failed = "has_failed"
-    #: Number of the on_error task while it waits.
+    #: int: tasks that have not succeeded and cannot without a retry, but for those whose failure is ignored.
+    failed = "failed"
+    #: int: how many these were when all tasks had finished.
+    failed_at_end = "failed_at_end"
+    #: Number of a callback while it waits.
     on_error = "on_error"
+    on_complete = "on_complete"
+    on_success = "on_success"
     #: "id name reason" of the first failure, for the on_error task.
     first_error = "first_error"
     #: JSON: numbers of the tasks whose results are the flow's.
     result_of = "result_of"
+    #: With a task's id behind it: "on_failure name reason" of one that failed and may, so that its followers run.
+    failure = "failure:"
     #: With a task's number behind it, int: parents that have not succeeded; parents that cannot succeed any more.
     open_parents = "o"
     failed_parents = "f"

@@ -43,10 +43,12 @@ class CurrentRun(Protocol):
     Attributes:
         job: the leased task.
         cancel_asked: whether cancellation was requested.
+        stop_asked: whether the worker stops.
     """
 
     job: Job
     cancel_asked: bool
+    stop_asked: bool
 
 
 #: Set while a task's function runs, also in threads that `sync_to_async` uses for a coroutine.

@@ -15,6 +15,7 @@ from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.exceptions import TaskFailed, TaskNotFinished, TaskResultDoesNotExist
 from django_redis_components.taskqueue.failure import TaskError
 from django_redis_components.taskqueue.fields import Field
+from django_redis_components.taskqueue.iteration import Cursor, decode_cursor
 from django_redis_components.taskqueue.json_codec import unpack
 from django_redis_components.taskqueue.sealing import is_sealed, open_body
 from django_redis_components.taskqueue.states import Outcome, State, is_final
@@ -59,7 +60,8 @@ class TaskRun:
         worker_id: the worker that ran it.
         started_at: when the worker leased the task; the function starts up to some milliseconds later.
         finished_at: when Redis received the outcome, or noticed that the worker had died; None while it runs.
-        outcome: an `Outcome` (succeeded, failed, retried, delayed, cancelled, unregistered, recovered), or running.
+        outcome: an `Outcome` (succeeded, failed, retried, delayed, interrupted, cancelled, unregistered, recovered), or
+            running.
     """
 
     worker_id: str
@@ -245,6 +247,12 @@ class TaskRecord(Generic[R_co]):
     def progress(self) -> Progress | None:
         """The last progress that the task reported (`TaskContext.progress`); it is kept between runs."""
         return decode_metadata(self._fields.get(Field.metadata))[1]
+
+    @property
+    def cursor(self) -> Cursor | None:
+        """Where `TaskContext.iterate` continues in the next run, or its position in this one; None without one."""
+        stored = self._fields.get(Field.cursor)
+        return decode_cursor(stored) if stored else None
 
     @property
     def timeline(self) -> list[TaskRun]:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from redis.exceptions import ConnectionError, NoPermissionError, RedisError, TimeoutError
+from redis.exceptions import ConnectionError, NoPermissionError, OutOfMemoryError, RedisError, TimeoutError
 
 from django_redis_components.core import keys
 from django_redis_components.core.client import connections
 from django_redis_components.core.client.retry import AUTHENTICATION_ERRORS, NOT_EXECUTED_ERRORS
-from django_redis_components.core.protocol import Command
+from django_redis_components.core.protocol import Command, run
 from django_redis_components.core.slot_waits import slot_wait_limit
+from django_redis_components.core.stored_formats import formats_key, record_formats
 from django_redis_components.taskqueue import forks, registry
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.options import check_queue
@@ -62,6 +64,7 @@ def run_worker(
     Raises:
         ValueError, UnknownQueue: an option is not accepted.
         UnsupportedServer: the server is too old.
+        StoredFormatTooNew: a newer release has written the stored data.
         redis.exceptions.AuthenticationError: the server rejected the login.
     """
     for name in options.queues:
@@ -74,6 +77,7 @@ def run_worker(
     quiets: list[int] = []
     forks.set_signal_handler(QUIET, lambda number, _: quiets.append(number))
     _retry_until_available(lambda: _check_eviction(using), log, stops, reloader)
+    _retry_until_available(lambda: _check_formats(using), log, stops, reloader)
     _retry_until_available(lambda: requeue_unregistered(options.queues, using), log, stops, reloader)
     if stops:
         return 0
@@ -137,18 +141,27 @@ def _tasks_by_queue(using: str) -> dict[str, list[str]]:
     return found
 
 
-def run_poller(log: Log, *, using: str = "default") -> int:
-    """Run a poller until stopped; return the exit code."""
+def run_poller(log: Log, *, using: str = "default", beside: AbstractContextManager[None] | None = None) -> int:
+    """Run a poller until stopped; return the exit code.
+
+    Args:
+        beside: what runs beside it, entered after the server and the stored data were checked.
+
+    Raises:
+        StoredFormatTooNew: a newer release has written the stored data.
+    """
     registry.autodiscover()
     stops, wake_fd = _handle_stop_signals()
     _retry_until_available(lambda: _check_eviction(using), log, stops)
+    _retry_until_available(lambda: _check_formats(using), log, stops)
     schedules = schedule.registered(using)
     poller = Poller(home(using), connections.client(using), wake_fd=wake_fd, schedules=schedules)
     log(f"Poller {poller.id}: started with {_count(len(schedules), 'schedule')}.")
-    while not stops:
-        poller.step()
-        poller.wait(60.0)
-    poller.close()
+    with beside or nullcontext():
+        while not stops:
+            poller.step()
+            poller.wait(60.0)
+        poller.close()
     log("Poller stopped.")
     return 0
 
@@ -194,6 +207,19 @@ def _retry_until_available(
         else:
             outage.succeeded()
             return
+
+
+def _check_formats(using: str) -> None:
+    """Compare the formats of the stored data with those of this release, and record these.
+
+    A site whose Redis user has no right to the key yet, or whose server is full, needs its workers nevertheless.
+    """
+    client = connections.client(using)
+    try:
+        run(client, record_formats(str(client.endpoint)))
+    except (NoPermissionError, OutOfMemoryError) as exc:
+        message = "The formats of the stored data (key %s) are not checked or not recorded: %s"
+        logger.warning(message, formats_key(), exc)
 
 
 def _check_eviction(using: str) -> None:

@@ -68,6 +68,8 @@ class Outcome(StrEnum):
     retried = "retried", OutcomeCounter.retried, State.retrying, pgettext_lazy("a run", "Failed, retried")
     #: It asked to run later (`on_conflict="delay"`), which uses no attempt.
     delayed = "delayed", OutcomeCounter.delayed, State.scheduled, pgettext_lazy("a run", "Delayed")
+    #: Its worker stopped; it continues at its cursor, which uses no attempt. Not counted.
+    interrupted = "interrupted", None, State.ready, pgettext_lazy("a run", "Interrupted")
     #: Its worker died or lost its lease.
     recovered = "recovered", OutcomeCounter.recovered, State.ready, pgettext_lazy("a run", "Worker lost")
     #: It was cancelled before or while it ran.

@@ -12,6 +12,7 @@ from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.states import ERROR_OUTCOMES, Outcome, State, is_final
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.store.scripts import (
+    ADD_TO_FLOW,
     CANCEL,
     ENQUEUE,
     ENQUEUE_FLOW,
@@ -58,6 +59,7 @@ class MemoryQueue:
             ENQUEUE_MANY: self._enqueue_many,
             ENQUEUE_ONCE: self._enqueue_once,
             ENQUEUE_FLOW: self._enqueue_flow,
+            ADD_TO_FLOW: self._add_to_flow,
             REGISTER_WAITER: self._register_waiter,
             CANCEL: self._cancel,
             RESCHEDULE: self._reschedule,
@@ -85,6 +87,8 @@ class MemoryQueue:
             return [part for name, value in fields.items() for part in (name.encode(), value)]
         if verb == "HGET":
             return fields.get(str(rest[0]))
+        if verb == "HSTRLEN":
+            return len(fields.get(str(rest[0]), b""))
         if verb == "HMGET":
             return [fields.get(str(name)) for name in rest]
         raise RuntimeError(f"{verb} {key} {_NEEDS_REDIS}")
@@ -99,20 +103,20 @@ class MemoryQueue:
         while self.pending:
             batch, self.pending = self.pending, []
             while batch:
-                raised, error_tasks = self._run(batch.pop(0))
+                raised, next_ids = self._run(batch.pop(0))
                 first = first or raised
-                batch[:0] = error_tasks
+                batch[:0] = next_ids
         return first
 
     def _run(self, task_id: str) -> tuple[BaseException | None, list[str]]:
-        """Run a task. Return its final exception, and the error tasks of its flow that must run next."""
+        """Run a task. Return its final exception, and what must run next: added tasks of its flow, and callbacks."""
         record = self._records[task_id]
         flow = self._flows.get(record.get(Field.flow_ref, b"").decode().partition("/")[0])
         with FailureRecorder() as failures:
             if flow is None or flow.may_start(task_id, self._records, self._errors):
                 self._run_until_finished(task_id, record)
-        error_tasks = flow.error_tasks_after(task_id, self._records) if flow is not None else []
-        return failures.of(task_id), error_tasks
+        next_ids = [*flow.take_added(), *flow.callbacks_after(task_id, self._records)] if flow is not None else []
+        return None if Field.on_failure in record else failures.of(task_id), next_ids
 
     def _run_until_finished(self, task_id: str, record: Record) -> None:
         for _ in range(MAX_RUNS):
@@ -226,6 +230,20 @@ class MemoryQueue:
             self.pending += flow.ids
         return time.time_ns() // 1_000
 
+    def _add_to_flow(self, sent: dict[str, Any]) -> list[int]:
+        flow_id = self._records[sent["id"]][Field.flow_ref].decode().partition("/")[0]
+        flow = self._flows[flow_id]
+        tasks = list(request_parser.parse_tasks(sent["nodes"]))
+        if flow.is_complete(sent["id"], self._records):
+            return [-3]
+        numbers, new = flow.extend(sent["id"], tasks)
+        for each in new:
+            number = numbers[tasks.index(each)]
+            self._records[each["id"]] = request_parser.build_record(each) | {
+                Field.flow_ref: f"{flow_id}/{number}".encode()
+            }
+        return [time.time_ns() // 1_000, *numbers]
+
     def _register_waiter(self, arguments: dict[str, Any]) -> int:
         task_id = request_parser.id_from_key(arguments["record"])
         record = self._records.get(task_id)
@@ -274,15 +292,16 @@ class MemoryQueue:
         return self.answer(Command("HGETALL", home().record(task_id)))
 
     def _save_metadata(self, arguments: dict[str, Any]) -> int:
-        self._records[request_parser.id_from_key(arguments["record"])][Field.metadata] = request_parser.to_bytes(
-            arguments["metadata"]
-        )
+        record = self._records[request_parser.id_from_key(arguments["record"])]
+        record[Field.metadata] = request_parser.to_bytes(arguments["metadata"])
+        if arguments["cursor"]:
+            record[Field.cursor] = request_parser.to_bytes(arguments["cursor"])
         return 1
 
     def _hash(self, key: str) -> Record:
         if key.startswith(home().key(Key.flow, "")):
             flow = self._flows.get(request_parser.id_from_key(key))
-            return flow.fields() if flow else {}
+            return flow.fields(self._records) if flow else {}
         return self._records.get(request_parser.id_from_key(key), {})
 
 

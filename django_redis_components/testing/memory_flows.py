@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django_redis_components.core import serialization
 from django_redis_components.taskqueue.exceptions import ParentFailed
 from django_redis_components.taskqueue.fields import Field, FlowField
+from django_redis_components.taskqueue.states import is_final
 from django_redis_components.testing import request_parser
 
 Records = dict[str, dict[str, bytes]]
@@ -19,39 +21,70 @@ class MemoryFlow:
     """The tasks of a flow, their dependencies, and its first error.
 
     Attributes:
-        ids: of its tasks in order, without the error task.
+        ids: of its tasks in order, without the callbacks; those that were added come last.
+        added: those that were added and have not been taken to run.
     """
 
     def __init__(self, sent: dict[str, Any]) -> None:
         self.ids: list[str] = []
+        self.added: list[str] = []
         self._sent = sent
+        self._added_by: dict[str, str] = {}
         self._followers: list[str] = []
         self._parents: dict[int, list[int]] = {}
         self._error_task: str | None = None
+        self._complete_task: str | None = None
+        self._success_task: str | None = None
         self._first_error = ""
         self._roots: dict[str, str] = {}  # a task that failed because of another, and that other task
 
     def add(self, number: int, task_id: str, followers: str) -> None:
         """Add a task. Its parents must have been added before it."""
-        if number == self._sent["on_error"]:
-            self._error_task = task_id
+        if number >= self._sent["tasks"] and task_id not in self._added_by:
+            setattr(self, ("_error_task", "_complete_task", "_success_task")[number - self._sent["tasks"]], task_id)
             return
         self.ids.append(task_id)
         self._followers.append(followers)
         for follower in request_parser.parse_numbers(followers):
             self._parents.setdefault(follower, []).append(number)
 
+    def extend(self, member_id: str, sent: Sequence[dict[str, Any]]) -> tuple[list[int], list[dict[str, Any]]]:
+        """Add tasks to the group of a member. Return the numbers of all, and those that were not added before."""
+        member = self.ids.index(member_id)
+        new = [each for each in sent if each["id"] not in self.ids]
+        for each in new:
+            self._added_by[each["id"]] = self._added_by.get(member_id, member_id)
+            self.added.append(each["id"])
+            self.add(len(self.ids), each["id"], self._followers[member])
+        return [self._number(self.ids.index(each["id"])) for each in sent], new
+
+    def take_added(self) -> list[str]:
+        """Return the tasks that were added since the last call."""
+        added, self.added = self.added, []
+        return added
+
+    def is_complete(self, member_id: str, records: Records) -> bool:
+        """Return whether a task has started that waits for this member."""
+        followers = request_parser.parse_numbers(self._followers[self.ids.index(member_id)])
+        return any(records[self.ids[each]].get(Field.state) != b"waiting" for each in followers)
+
+    def _number(self, position: int) -> int:
+        """Return the number of the task at a position: those of the callbacks lie between."""
+        return position if position < self._sent["tasks"] else position + 3
+
     def is_waiting(self, number: int) -> bool:
-        """Return whether a task waits for its parents, or for an error of the flow."""
-        return number in self._parents or number == self._sent["on_error"]
+        """Return whether a task waits for its parents, or for what starts a callback."""
+        return number in self._parents or number >= int(self._sent["tasks"])
 
     def may_start(self, task_id: str, records: Records, errors: dict[str, list[bytes]]) -> bool:
-        """Return whether all parents of a task have succeeded. Fail the task if one of them has not and cannot."""
+        """Return whether all parents of a task have succeeded, or failed and may. Fail the task if one may not."""
         record = records[task_id]
         if task_id not in self.ids or record.get(Field.state) != b"waiting":
             return record.get(Field.state) not in FAILURE_TEXTS
         parents = [self.ids[number] for number in self._parents[self.ids.index(task_id)]]
-        failed_parent = next((parent for parent in parents if records[parent].get(Field.state) in FAILURE_TEXTS), None)
+        failed_parent = next(
+            (each for each in parents if _has_failed(records[each]) and Field.on_failure not in records[each]), None
+        )
         if failed_parent is not None:
             record |= {
                 Field.state: b"failed",
@@ -60,36 +93,64 @@ class MemoryFlow:
             self._roots[task_id] = root = self._roots.get(failed_parent, failed_parent)
             errors.setdefault(task_id, []).append(_parent_failed_error(root, records[root]))
             return False
-        return all(records[parent].get(Field.state) == b"successful" for parent in parents)
+        return all(is_final(records[parent].get(Field.state)) for parent in parents)
 
-    def error_tasks_after(self, task_id: str, records: Records) -> list[str]:
-        """Return the error task if this task is the first of the flow to fail, as a list of at most one id."""
-        if (
-            self._error_task is None
-            or task_id == self._error_task
-            or records[task_id].get(Field.state) not in FAILURE_TEXTS
-        ):
+    def callbacks_after(self, task_id: str, records: Records) -> list[str]:
+        """Return the callbacks that start because this task has finished."""
+        if task_id not in self.ids:
             return []
-        error_task, self._error_task = self._error_task, None
-        if records[error_task].get(Field.state) != b"waiting":
-            return []
-        self._first_error = (
-            f"{task_id} {records[task_id][Field.task_name].decode()} {FAILURE_TEXTS[records[task_id][Field.state]]}"
-        )
-        records[error_task].pop(Field.state, None)
-        return [error_task]
+        due: list[str | None] = []
+        if self._first_error == "" and _has_failed(records[task_id]) and not _is_ignored(records[task_id]):
+            due.append(self._error_task)
+            self._first_error = f"{task_id} {self._failure(task_id, records[task_id])}"
+        if all(is_final(records[each].get(Field.state)) for each in self.ids):
+            due.append(self._complete_task)
+            if not self._failed(records):
+                due.append(self._success_task)
+        started = [each for each in due if each is not None and records[each].get(Field.state) == b"waiting"]
+        for each in started:
+            records[each].pop(Field.state)
+        return started
 
-    def fields(self) -> dict[str, bytes]:
+    def fields(self, records: Records) -> dict[str, bytes]:
         """Return the fields of the flow's hash that are read."""
         nodes = {
-            str(number): f"{task_id} {self._followers[number]}".encode() for number, task_id in enumerate(self.ids)
+            str(self._number(position)): f"{task_id} {self._followers[position]}".encode()
+            for position, task_id in enumerate(self.ids)
         }
-        named = {
-            FlowField.tasks: len(self.ids),
+        named: dict[str, Any] = {
+            FlowField.tasks: self._sent["tasks"],
+            FlowField.added: len(self._added_by) or "",
+            **{
+                f"{FlowField.added_by}{self._number(self.ids.index(each))}": member
+                for each, member in self._added_by.items()
+            },
             FlowField.result_of: self._sent["result_of"],
             FlowField.first_error: self._first_error,
+            FlowField.failed_at_end: len(self._failed(records)),
         }
+        for task_id in self.ids:
+            if _has_failed(records[task_id]) and Field.on_failure in records[task_id]:
+                action = records[task_id][Field.on_failure].decode()
+                named[FlowField.failure + task_id] = f"{action} {self._failure(task_id, records[task_id])}"
         return nodes | {name: request_parser.to_bytes(value) for name, value in named.items() if value != ""}
+
+    def _failure(self, task_id: str, record: dict[str, bytes]) -> str:
+        """Return the name of a failed task, and how it failed."""
+        reason = "was not run" if task_id in self._roots else FAILURE_TEXTS[record[Field.state]]
+        return f"{record[Field.task_name].decode()} {reason}"
+
+    def _failed(self, records: Records) -> list[str]:
+        """Return the failed tasks, without those whose failure is ignored."""
+        return [each for each in self.ids if _has_failed(records[each]) and not _is_ignored(records[each])]
+
+
+def _has_failed(record: dict[str, bytes]) -> bool:
+    return record.get(Field.state) in FAILURE_TEXTS
+
+
+def _is_ignored(record: dict[str, bytes]) -> bool:
+    return record.get(Field.on_failure) == b"ignore"
 
 
 def _parent_failed_error(task_id: str, record: dict[str, bytes]) -> bytes:

@@ -37,6 +37,7 @@ TASKQUEUE_LAYERS: tuple[tuple[str, ...], ...] = (
         "fields",
         "forks",
         "guarded_logger",
+        "iteration",
         "json_codec",
         "limits",
         "outage_log",
@@ -48,7 +49,6 @@ TASKQUEUE_LAYERS: tuple[tuple[str, ...], ...] = (
     ("defaults", "options", "record", "registry", "shards"),
     ("store",),
     (
-        "context",
         "enqueue",
         "log_handler",
         "logs",
@@ -61,6 +61,7 @@ TASKQUEUE_LAYERS: tuple[tuple[str, ...], ...] = (
         "task_update",
     ),
     ("flows",),
+    ("context", "run_start"),
     ("decorator", "task"),
     ("stats",),
     ("queue", "schedules"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import re
 import shutil
@@ -14,7 +15,12 @@ from pathlib import Path
 import django
 import pytest
 
+import setup
+from django_redis_components import __version__
+from django_redis_components.taskqueue.fields import Field
 from tests.architecture.sources import PACKAGE, PACKAGE_DIR, ROOT, modules
+from tests.example.tutorial import Project
+from tests.support import Store, skip_missing
 
 #: What of the package's folder goes into the wheel.
 SHIPPED = {".py", ".lua", ".html", ".txt", ".js", ".css", ".svg", ".mo", ".po", ".typed", ".json"}
@@ -37,26 +43,34 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy
 
 
-def build(kind: str, tree: Path, out: Path) -> Path:
-    """Build a distribution ("wheel" or "sdist") as pip would, with the setuptools that is installed."""
-    code = f"import sys; from setuptools import build_meta; print(build_meta.build_{kind}(sys.argv[1]))"
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(out)], cwd=tree, capture_output=True, text=True, timeout=120, check=False
-    )
+@pytest.fixture(scope="module")
+def distributions(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the source distribution, and the wheel that is built from it."""
+    folder = tmp_path_factory.mktemp("distributions")
+    if not list(importlib.metadata.distributions(name="build")):
+        skip_missing("the package build is not installed: make install")
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(tree)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    return out / done.stdout.split()[-1]
+    return folder
 
 
 @pytest.fixture(scope="module")
-def wheel(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build("wheel", tree, tmp_path_factory.mktemp("wheel"))
+def wheel(distributions: Path) -> Path:
+    return distributions / f"{PACKAGE}-{__version__}-py3-none-any.whl"
 
 
 @pytest.fixture(scope="module")
-def sdist(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+def sdist(distributions: Path) -> set[str]:
     """The files of the source distribution, by their paths in it."""
-    with tarfile.open(build("sdist", tree, tmp_path_factory.mktemp("sdist"))) as archive:
+    with tarfile.open(distributions / f"{PACKAGE}-{__version__}.tar.gz") as archive:
         return {name.partition("/")[2] for name in archive.getnames() if archive.getmember(name).isfile()}
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel: Path) -> str:
+    with zipfile.ZipFile(wheel) as archive:
+        return archive.read(f"{PACKAGE}-{__version__}.dist-info/METADATA").decode()
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +97,7 @@ def test_the_package_has_no_file_that_the_wheel_leaves_out() -> None:
 
 
 def test_nothing_but_the_package_is_in_the_wheel(contents: set[str]) -> None:
-    assert {name.split("/")[0] for name in contents} == {PACKAGE, f"{PACKAGE}-0.1.0.dist-info"}
+    assert {name.split("/")[0] for name in contents} == {PACKAGE, f"{PACKAGE}-{__version__}.dist-info"}
 
 
 def test_the_source_distribution_has_changelog_docs_and_tests(sdist: set[str], tree: Path) -> None:
@@ -94,6 +108,9 @@ def test_the_source_distribution_has_changelog_docs_and_tests(sdist: set[str], t
     assert wanted - sdist == set()
     assert {path for path in sdist - wanted if ".egg-info/" not in path} == {"PKG-INFO"}
 
+
+#: A link or an image without a host.
+RELATIVE = re.compile(r'\]\((?!https?:|#)[^)]*\)|(?:src|srcset|href)="(?!https?:)[^"]*"')
 
 #: Package that is not there, what is then done, and the extra that is named.
 WITHOUT = {
@@ -146,10 +163,8 @@ def test_an_optional_part_names_the_extra_that_it_needs(extra: str) -> None:
     assert f"pip install 'django-redis-components[{extra}]'" in done.stderr.splitlines()[-1]
 
 
-def test_every_extra_that_is_named_exists(wheel: Path) -> None:
+def test_every_extra_that_is_named_exists(metadata: str) -> None:
     named = {extra for module in modules() for extra in re.findall(r"django-redis-components\[([\w-]+)\]", module.text)}
-    with zipfile.ZipFile(wheel) as archive:
-        metadata = archive.read(f"{PACKAGE}-0.1.0.dist-info/METADATA").decode()
 
     assert named | set(WITHOUT) <= set(re.findall(r"^Provides-Extra: (\S+)$", metadata, re.M))
 
@@ -160,17 +175,55 @@ def test_every_catalog_is_compiled() -> None:
     assert {path for path in catalogs if not path.with_suffix(".mo").exists()} == set()
 
 
-def test_the_license_and_the_needed_versions_are_in_the_metadata(wheel: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
-        metadata = archive.read(f"{PACKAGE}-0.1.0.dist-info/METADATA").decode()
-
-    assert "License-File: LICENSE" in metadata
+def test_the_license_and_the_needed_versions_are_in_the_metadata(metadata: str) -> None:
+    assert {"License-Expression: MIT", "License-File: LICENSE"} <= set(metadata.splitlines())
     assert "Requires-Python: >=3.11" in metadata
     assert {line for line in metadata.splitlines() if line.startswith("Requires-Dist:") and "extra" not in line} == {
         "Requires-Dist: Django<6.2,>=5.2",
         "Requires-Dist: django-redis<8,>=7.0",
         "Requires-Dist: redis[hiredis]<9,>=8.0.1",
     }
+
+
+def test_description_of_an_index_has_no_link_that_an_index_cannot_follow(metadata: str) -> None:
+    fields, _, description = metadata.partition("\n\n")
+
+    assert "Description-Content-Type: text/markdown" in fields
+    assert description.startswith("# django-redis-components\n")
+    assert RELATIVE.findall(description) == []
+    assert "(docs/" not in description
+
+
+def test_links_of_the_description_are_absolute_once_the_repository_has_an_address() -> None:
+    text = setup.description((ROOT / "README.md").read_text(), "https://example.org/drc/", "1.0.0")
+
+    assert RELATIVE.findall(text) == []
+    assert "[tutorial](https://example.org/drc/blob/v1.0.0/docs/tutorial.md)" in text
+    assert 'src="https://example.org/drc/raw/v1.0.0/docs/images/dashboard-light.png"' in text
+    assert 'srcset="https://example.org/drc/raw/v1.0.0/docs/images/dashboard-dark.png"' in text
+
+
+def test_index_accepts_both_distributions(distributions: Path) -> None:
+    pytest.importorskip("twine", reason="twine is not installed: pip install twine")
+    command = [sys.executable, "-m", "twine", "check", "--strict", *map(str, distributions.iterdir())]
+
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.unmeasured
+def test_tutorial_works_with_the_wheel(wheel: Path, redis_server: Store, tmp_path: Path) -> None:
+    installed, site = tmp_path / "installed", tmp_path / "site"
+    shutil.unpack_archive(wheel, installed, "zip")
+    site.mkdir()
+
+    project = Project(site, redis_server, installed)
+
+    assert project.send_receipt().startswith(str(installed))
+    project.run("manage.py", "runworker", "--burst", "--verbosity", "0")
+    [record] = redis_server.raw.scan_iter(match=f"{redis_server.prefix}:taskqueue:*:t:{(site / 'id').read_text()}")
+    assert redis_server.raw.hget(record, Field.state) == b"successful"
 
 
 #: Imports the package from the unpacked wheel, and reads every script it declares.

@@ -77,6 +77,43 @@ def test_page_shows_the_graph_and_the_tasks_that_failed_first(redis_server: Stor
     assert (found["cost"]["commands"], found["cost"]["round_trips"]) == (2, 1), "the counts of the tabs included"
 
 
+def test_page_shows_ignored_failures_and_callbacks(redis_server: Store, operator: Client) -> None:
+    flow = group(fail.s().on_failure("ignore"), fail.s().on_failure("continue"), add.s(1, 1)).enqueue(
+        on_error=note.si("error"), on_complete=note.s(), on_success=note.s()
+    )
+    work_off_in_a_thread()
+
+    html = operator.get(url_of(flow.id)).content.decode()
+
+    assert "1 of 3 tasks are successful, 1 failed, 1 failure ignored." in text_of(html)
+    assert re.findall(r"<code>(\w+)</code>", html) == ["on_error", "on_complete", "on_success"]
+    assert html.count(f'name="id" value="{flow.results[1].id}"') == 1, "a retry of the failed one is offered"
+    assert f'name="id" value="{flow.results[0].id}"' not in html
+    found = operator.get(url_of(flow.id), {"format": "json"}).json()["flow"]
+    assert found["states"] == {"successful": 1, "failed": 1, "ignored": 1}
+    assert [found[name]["state"] for name in ("on_error", "on_complete", "on_success")] == [
+        "successful",
+        "successful",
+        "waiting",
+    ]
+
+
+def test_page_of_a_member_that_may_fail_says_what_follows(redis_server: Store) -> None:
+    operator = browser("view_overview", "view_queue", "cancel_task")
+    flow = chain(note.s("a").on_failure("ignore"), note.s()).enqueue(on_complete=note.s(), on_success=note.s())
+    address = "/admin/django_redis_components/task/"
+    first, second = (each.id.replace("_", "_5F") for each in flow.results)
+
+    asked = [text_of(operator.get(f"{address}_verb/cancel/{each}/").content.decode()) for each in (first, second)]
+
+    assert "Tasks of its flow that depend on it run without its result." in asked[0]
+    assert "Tasks of its flow that depend on it fail." in asked[1]
+    shown = [operator.get(f"{address}{each}/", {"format": "json"}).json() for each in (first, second)]
+    assert [each["flow"]["on_failure"] for each in shown] == ["ignore", "cancel"]
+    html = operator.get(FLOWS).content.decode()
+    assert "-1" not in text_of(html)
+
+
 def test_retry_of_the_failed_task_continues_the_flow(redis_server: Store, operator: Client) -> None:
     flow = chain(fail.using(max_attempts=1).s("x"), note.s()).enqueue()
     work_off_in_a_thread()
@@ -152,7 +189,9 @@ def test_hostile_task_names_are_escaped(name: str, redis_server: Store, operator
     assert not any(word.startswith("on") for _, attributes in page.tags for word in attributes)
 
 
-@pytest.mark.parametrize("wrong", [{"tasks": "x"}, {"0": "\xff"}, {"0": ""}, {"0": "id a,b"}])
+@pytest.mark.parametrize(
+    "wrong", [{"tasks": "x"}, {"added": "x"}, {"added": "7"}, {"0": "\xff"}, {"0": ""}, {"0": "id a,b"}]
+)
 def test_corrupt_flow_is_no_server_error(wrong: dict[str, str], redis_server: Store, operator: Client) -> None:
     flow = chain(note.s("a"), note.s()).enqueue()
     redis_server.raw.hset(f"{base_key(redis_server)}:flow:{flow.id}", mapping=wrong)

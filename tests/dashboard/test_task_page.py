@@ -97,6 +97,36 @@ def test_runs_and_errors_are_shown(redis_server: Store, viewer: Client) -> None:
     assert data["reasons"] == []
 
 
+@pytest.mark.parametrize(
+    ("cursor", "shown"),
+    [
+        (b'[0,"pk",41,12]', 'Continues after {"pk":41}'),
+        (b'[0,"session_key","secret",1]', 'Continues after {"session_key":"•••"}'),
+        (b"[0,null,1200,1200]", "Continues after item 1,200"),
+    ],
+)
+def test_page_shows_where_a_task_continues(redis_server: Store, viewer: Client, cursor: bytes, shown: str) -> None:
+    result = note.enqueue("x")
+    redis_server.raw.hset(base_key(redis_server, "t", result.id), "I", cursor)
+
+    assert shown in text(viewer.get(url_of(result.id)))
+
+    data = viewer.get(url_of(result.id), {"format": "json"}).json()
+    assert data["task"]["continues_after"] == shown.removeprefix("Continues after ")
+    settle_tasks("succeeded")
+    assert "Continues after" not in text(viewer.get(url_of(result.id))), "it has succeeded"
+
+
+@pytest.mark.parametrize("cursor", [b"[0,null,null,0]", b"[0]", b"{", b'[0,null,"x",1]'])
+def test_page_omits_a_cursor_without_an_item_or_of_another_client(
+    redis_server: Store, viewer: Client, cursor: bytes
+) -> None:
+    result = note.enqueue("x")
+    redis_server.raw.hset(base_key(redis_server, "t", result.id), "I", cursor)
+
+    assert "Continues after" not in text(viewer.get(url_of(result.id)))
+
+
 def test_result_progress_limits_and_flow_are_shown(redis_server: Store, viewer: Client) -> None:
     flow = group(add.s(1, 2), add.s(3, 4)).then(echo.s()).enqueue()
     first, second, last = flow.results

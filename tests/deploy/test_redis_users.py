@@ -35,6 +35,7 @@ pytestmark = pytest.mark.docs
 CORE = PACKAGE_DIR / "core"
 USES_CATALOG = re.compile(r"\b(?:component|declared_names) import\b")
 USES_LIVE_EVENTS = re.compile(r"\b(?:live_events import|import live_events)\b")
+USES_FORMATS = re.compile(r"\bstored_formats import\b")
 #: Components that store keys, each with a separate user.
 COMPONENTS = [name for name in components() if 0 < LAYERS[name] < 3]
 #: Components whose docstrings alone are run: the pages have examples with other components, for which the user has no
@@ -81,6 +82,7 @@ def patterns_of(component: str) -> set[str]:
     python = python_of(component)
     parts = [component, *(["catalog"] if USES_CATALOG.search(python) else [])]
     parts += ["live"] if USES_LIVE_EVENTS.search(python) else []
+    parts += ["format"] if USES_FORMATS.search(python) else []
     channels = {f"&{PREFIX}:{component}:*"} if 'send("SSUBSCRIBE"' in python else set()
     return channels | {f"~{PREFIX}:{part}:*" for part in parts}
 

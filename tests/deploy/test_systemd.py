@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from django_redis_components.management.base import ExitCode
 from tests.architecture.sources import ROOT
 
 FOLDER = ROOT / "deploy" / "systemd"
@@ -35,6 +36,13 @@ def test_systemd_understands_the_units(units: dict[str, str], tmp_path: Path) ->
     for name in units:
         done = subprocess.run([analyze, "verify", str(tmp_path / name)], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("name", ["shop-worker.service", "shop-poller.service"])
+def test_a_process_that_newer_data_refuse_is_not_started_again(name: str) -> None:
+    text = (FOLDER / name).read_text()
+
+    assert f"\nRestartPreventExitStatus={ExitCode.NEWER_DATA}\n" in text
 
 
 @pytest.mark.parametrize(("age_s", "restarts"), [(None, False), (0, False), (600, True)])

@@ -20,7 +20,7 @@ from django_redis_components.management.base import system_user
 from django_redis_components.management.redis import workers
 from django_redis_components.ratelimits import RateLimit
 from django_redis_components.semaphores import Semaphore
-from django_redis_components.taskqueue import group
+from django_redis_components.taskqueue import chain, group
 from tests.dashboard.support import write_poller, write_worker
 from tests.management.support import command_data, refusal, run_command
 from tests.support import Store, eventually
@@ -233,6 +233,19 @@ def test_flow_is_shown_with_states_and_dependencies(redis_server: Store) -> None
     assert summary.startswith(f"Flow {flow.id} has 3 tasks: ")
     assert [each["after"] for each in command_data("redis", "flows", "show", flow.id)["tasks"]] == [[], [], [0, 1]]
     assert "unheard-of" in refusal("redis", "flows", "show", "unheard-of")
+
+
+def test_callbacks_of_a_flow_are_shown(redis_server: Store) -> None:
+    flow = chain(add.s(1, 2)).enqueue(on_error=note.s(), on_complete=note.s(), on_success=note.s())
+    names = ["on_error", "on_complete", "on_success"]
+
+    lines = run_command("redis", "flows", "show", flow.id).splitlines()
+
+    assert [line.split()[0] for line in lines[2:5]] == names
+    data = command_data("redis", "flows", "show", flow.id)
+    assert [data[name]["id"] for name in names] == [
+        each.id for each in (flow.on_error_result, flow.on_complete_result, flow.on_success_result) if each
+    ]
 
 
 @pytest.mark.parametrize(

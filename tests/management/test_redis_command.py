@@ -25,6 +25,7 @@ from tests.support.processes import ROOT, child_environment
 #: A command of each group that prints data.
 READS = {
     "doctor": ["doctor", "--scan", "0"],
+    "migrate": ["migrate", "--dry-run"],
     "top": ["top", "--once"],
     "queues": ["queues", "status"],
     "tasks": ["tasks", "list", "default", "ready"],
@@ -42,6 +43,7 @@ READS = {
 #: The keys of their JSON. The flow is not found.
 KEYS = {
     "doctor": {"errors", "warnings", "findings", "skipped", "facts"},
+    "migrate": {"formats", "dry_run", "migrations"},
     "top": {"at", "poller", "queues", "workers", "running"},
     "queues": {"at", "queues", "workers", "poller"},
     "tasks": {"queue", "state", "total", "limit", "offset", "tasks"},
@@ -131,7 +133,7 @@ def test_former_commands_are_unknown() -> None:
     ("words", "texts"),
     [
         ([], ["the following arguments are required: GROUP"]),
-        (["queus"], ["invalid choice: 'queus' (choose from doctor, top, queues, ", "Did you mean 'queues'?"]),
+        (["queus"], ["invalid choice: 'queus' (choose from doctor, migrate, top, queues, ", "Did you mean 'queues'?"]),
         (["locks"], ["the following arguments are required: COMMAND"]),
         (["locks", "relase"], ["invalid choice: 'relase' (choose from list, release). Did you mean 'release'?"]),
         (["locks", "x"], ["invalid choice: 'x' (choose from list, release)."]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import re
@@ -180,6 +181,22 @@ async def in_a_thread_async() -> bool:
 
 
 @task
+async def leave_synchronous_code_behind() -> str:
+    """Create a task that calls synchronous code after this one has ended."""
+
+    async def later() -> None:
+        await asyncio.sleep(0.05)
+        await sync_to_async(recorded.append)("ran")
+
+    _left.add(asyncio.create_task(later()))
+    return "left"
+
+
+#: Tasks of the loop that nothing else refers to.
+_left: set[asyncio.Task[None]] = set()
+
+
+@task
 async def query_async() -> list[Any]:
     """Ask the database twice from a coroutine; the threads that were used, and whether the connection is one."""
 
@@ -335,11 +352,23 @@ def hold(name: str, every_s: float = 0.01) -> str:
     return name
 
 
+@task(takes_context=True)
+def add_and_hold(context: TaskContext, name: str, times: int) -> str:
+    """Add tasks to the group, then do as `hold`."""
+    context.flow.add(*(add.s(number, number) for number in range(times)))
+    return hold.func(name)
+
+
 @task
 def pid(ballast_mib: int = 0) -> int:
     """Return the pid; keep this much memory."""
     recorded.append(bytearray(b"x") * (ballast_mib << 20))
     return os.getpid()
+
+
+@task
+def frozen_objects() -> int:
+    return gc.get_freeze_count()
 
 
 @task(takes_context=True, max_attempts=3, backoff=0)

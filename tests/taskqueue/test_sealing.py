@@ -25,16 +25,23 @@ from django_redis_components.taskqueue import (
     sealing,
 )
 from django_redis_components.taskqueue.schedules import schedule as declared
-from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.store.unregistered import requeue_unregistered
-from django_redis_components.taskqueue.worker.execution import execute, prepare
+from django_redis_components.taskqueue.worker.execution import execute
 from tests.dashboard.queue_pages import url_of as queue_url
 from tests.dashboard.support import browser, text_of
 from tests.dashboard.task_pages import url_of
 from tests.management.support import command_data, run_command
-from tests.support import Store, run_async
+from tests.support import Store, eventually, run_async
 from tests.taskqueue.schedulers import HOUR, announced, next_round, poller_of, waiting
-from tests.taskqueue.support import base_key, new_fetcher, server_ms, settle_now, taskqueue_settings, work_off
+from tests.taskqueue.support import (
+    base_key,
+    new_fetcher,
+    running_worker,
+    server_ms,
+    settle_now,
+    taskqueue_settings,
+    work_off,
+)
 from tests.taskqueue.tasks import add, note, note_async, recorded
 
 fernet = pytest.importorskip("cryptography.fernet")
@@ -147,14 +154,13 @@ def test_worker_without_the_key_keeps_the_task_for_one_that_has_it(
 
 
 def test_coroutine_of_a_worker_without_the_key_is_kept(redis_server: Store, settings: Any) -> None:
-    note_async.using(sealed=True).enqueue(SECRET)
-    [job] = new_fetcher("default").fetch("0", 1)
+    result = note_async.using(sealed=True).enqueue(SECRET)
     taskqueue_settings(settings)
 
-    ack = prepare(job)
+    with running_worker(threads=1):
+        eventually(lambda: get_result(result.id).state == "unregistered")
 
-    assert isinstance(ack, Ack)
-    assert ack.outcome == "unregistered"
+    assert recorded == []
 
 
 def test_unique_tasks_and_ids_compare_the_arguments(redis_server: Store) -> None:

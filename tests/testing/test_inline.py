@@ -10,7 +10,16 @@ from django.test import TestCase
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Read
-from django_redis_components.taskqueue import TaskFailed, chain, get_flow, group, registry, task
+from django_redis_components.taskqueue import (
+    GroupNotOpen,
+    TaskContext,
+    TaskFailed,
+    chain,
+    get_flow,
+    group,
+    registry,
+    task,
+)
 from django_redis_components.testing import assert_enqueued, assert_nothing_enqueued, captured, inline
 from tests.support import Store, run_async
 from tests.taskqueue.tasks import (
@@ -199,6 +208,53 @@ def test_flow_raises_its_first_error_after_all_tasks_have_run() -> None:
         group(fail.s("first"), fail.s("second"), note.s("after")).enqueue(on_error=note.si("rescue"))
 
     assert sorted(recorded) == ["after", "rescue"]
+
+
+def test_flow_with_members_that_may_fail_runs_its_callbacks() -> None:
+    with inline(raise_errors=False):
+        flow = (
+            group(fail.s("no").on_failure("ignore"), chain(fail.s("b"), echo.s().on_failure("continue")), add.s(1, 2))
+            .then(note.s())
+            .enqueue(on_error=note.si("error"), on_complete=note.s(), on_success=note.si("success"))
+        )
+
+    error, [failure, three], summary = recorded
+    assert (error, three) == ("error", 3)
+    assert (failure["task_id"], failure["reason"]) == (flow.results[2].id, "was not run")
+    assert summary == {"flow_id": flow.id, "state": "failed", "tasks": 5, "failed": 2}
+
+
+def test_flow_whose_failures_are_ignored_raises_nothing_and_succeeds() -> None:
+    with inline():
+        flow = chain(fail.s("no").on_failure("ignore"), note.s()).enqueue(
+            on_error=note.si("error"), on_complete=note.si("complete"), on_success=note.s()
+        )
+        assert flow.get() is None
+
+    assert recorded == [None, "complete", {"flow_id": flow.id, "state": "successful", "tasks": 2, "failed": 0}]
+
+
+@task(takes_context=True)
+def add_notes(context: TaskContext, *words: str) -> str:
+    """Add a task for each word to the group."""
+    return ", ".join(result.name.rpartition(".")[2] for result in context.flow.add(*(note.s(word) for word in words)))
+
+
+def test_running_member_adds_tasks_to_its_group() -> None:
+    with inline():
+        flow = group(add_notes.s("a", "b"), add.s(1, 2)).then(echo.s()).enqueue(on_complete=note.s())
+        alone = group(add_notes.s("c", "c")).enqueue()
+
+        assert flow.get() == [[["note, note", 3, "a", "b"]], {}]
+        assert alone.get() == ["note, note", "c", "c"]
+    assert recorded == [
+        "a", "b", {"flow_id": flow.id, "state": "successful", "tasks": 5, "failed": 0}, "c", "c",
+    ]  # fmt: skip
+
+
+def test_task_outside_of_a_flow_adds_none() -> None:
+    with inline(), pytest.raises(GroupNotOpen, match=r"it is not part of a flow\. Use enqueue\(\)\.$"):
+        add_notes.enqueue("a")
 
 
 def test_cancelled_flow_does_not_run() -> None:

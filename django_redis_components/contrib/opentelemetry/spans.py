@@ -14,7 +14,7 @@ from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
 import django_redis_components
 from django_redis_components.core.exception_text import safe_text
 from django_redis_components.core.exceptions import TaskDelayed
-from django_redis_components.taskqueue.exceptions import TaskCancelled
+from django_redis_components.taskqueue.exceptions import TaskCancelled, TaskInterrupted
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.middleware import Middleware, NewTask, RunContext, WorkerDescription
 from django_redis_components.taskqueue.states import Outcome
@@ -29,6 +29,7 @@ FLUSH_MS = 5_000
 _NO_ERRORS: dict[type[BaseException], str] = {
     TaskDelayed: Outcome.delayed.value,
     TaskCancelled: Outcome.cancelled.value,
+    TaskInterrupted: Outcome.interrupted.value,
 }
 
 

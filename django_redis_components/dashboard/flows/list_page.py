@@ -55,7 +55,7 @@ _TABLE: Table[Row] = Table(
     [
         Column("id", pgettext_lazy("tasks", "Flow"), lambda row: Cell(row[0].id, url=row[1]), "name"),
         Column("state", pgettext_lazy("flow", "State"), _state, "", has_label=False),
-        Column("finished", gettext_lazy("Finished"), lambda row: row[0].tasks - row[0].unfinished),
+        Column("finished", gettext_lazy("Finished"), lambda row: max(0, row[0].tasks - row[0].unfinished)),
         Column("unfinished", gettext_lazy("Unfinished"), lambda row: row[0].unfinished),
         Column("tasks", gettext_lazy("Tasks"), lambda row: row[0].tasks),
         Column("age", gettext_lazy("Age"), lambda row: formats.age(row[2])),

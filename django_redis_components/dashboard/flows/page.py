@@ -70,7 +70,7 @@ def build_page(flow: FlowOverview, links: Links) -> dict[str, Any]:
         ],
         "graph": graph,
         "rows": [_row(member, url_of, after.get(member.number, [])) for member in by_attention[:MAX_ROWS]],
-        "on_error": _row(flow.on_error, url_of, []) if flow.on_error else None,
+        "callbacks": [(name, _row(member, url_of, [])) for name, member in _callbacks(flow).items() if member],
         "retries": _retries(flow.failed, links),
         "note": _note(flow, graph),
         "is_unfinished": any(flow.states.get(state) for state in UNFINISHED),
@@ -87,9 +87,13 @@ def flow_data(snapshot: Snapshot[FlowOverview]) -> dict[str, Any]:
             "states": flow.states,
             "tasks": flow.members,
             "failed": flow.failed,
-            "on_error": flow.on_error,
+            **_callbacks(flow),
         },
     }
+
+
+def _callbacks(flow: FlowOverview) -> dict[str, FlowMember | None]:
+    return {"on_error": flow.on_error, "on_complete": flow.on_complete, "on_success": flow.on_success}
 
 
 def _finding(flow: FlowOverview) -> str:

@@ -38,6 +38,7 @@ LABELS: dict[str, Callable[[], EventLabel]] = {
     Outcome.failed: lambda: EventLabel("■", Outcome.failed.label, "bad"),
     Outcome.retried: lambda: EventLabel("↻", Outcome.retried.label, "lost"),
     Outcome.delayed: lambda: EventLabel("→", Outcome.delayed.label, "open"),
+    Outcome.interrupted: lambda: EventLabel("↪", Outcome.interrupted.label, "open"),
     Outcome.cancelled: lambda: EventLabel("✕", Outcome.cancelled.label, "idle"),
     Outcome.requeued: lambda: EventLabel("↩", Outcome.requeued.label, "idle"),
     Outcome.unregistered: lambda: EventLabel("?", Outcome.unregistered.label, "lost"),

@@ -26,7 +26,7 @@ MAX_SHOWN, MAX_QUEUES = 100, 200
 MAX_SKEW = timedelta(seconds=0.5)
 #: Kinds of events, in the order of the filter.
 KINDS = (
-    "started", "succeeded", "failed", "retried", "delayed", "cancelled", "requeued", "unregistered",
+    "started", "succeeded", "failed", "retried", "delayed", "interrupted", "cancelled", "requeued", "unregistered",
     "waiting", "acquired", "gave_up",
 )  # fmt: skip
 _ID = re.compile(r"\d{1,19}-\d{1,19}")

@@ -82,7 +82,9 @@ def cancel(request: PageRequest, task: Explanation) -> HttpResponse:
         return verbs.execute(request, _change(request, task, changes.CANCEL, action, execute))
     is_running = task.state == "running"
     checks = _stop_checks() if is_running else [Check(_("It does not start. Its record is kept for a while."))]
-    if task.text(Field.flow_ref):
+    if task.text(Field.on_failure):
+        checks.append(Check(_("Tasks of its flow that depend on it run without its result.")))
+    elif task.text(Field.flow_ref):
         checks.append(Check(_("Tasks of its flow that depend on it fail."), "caution"))
     checks.append(Check(_("A cancellation cannot be undone."), "caution"))
     selection = {"task": task.record.id, "is_running": is_running}

@@ -8,7 +8,7 @@ from django_redis_components.dashboard.arguments import argument_lines
 from django_redis_components.dashboard.json_data import fields_of
 from django_redis_components.dashboard.queues.task_list import attempts_of, time_of
 from django_redis_components.dashboard.snapshot import Snapshot
-from django_redis_components.dashboard.task.page import errors_of, guarded, metadata_of, result_of
+from django_redis_components.dashboard.task.page import cursor_text, errors_of, guarded, metadata_of, result_of
 from django_redis_components.dashboard.task.reasons import answer
 from django_redis_components.dashboard.task.timeline import host_of, runs_of
 from django_redis_components.dashboard.task.usual import is_hanging
@@ -59,6 +59,7 @@ def _task(task: Explanation) -> dict[str, Any]:
         "metadata": metadata_of(task) or None,
         "result": result_of(task) or None,
         "progress": progress,
+        "continues_after": cursor_text(task) or None,
     }
 
 
@@ -88,6 +89,7 @@ def _flow(task: Explanation) -> dict[str, Any] | None:
         "id": flow_id,
         "tasks": task.fact("flow_tasks"),
         "unfinished": task.fact("flow_unfinished"),
+        "on_failure": task.text(Field.on_failure) or "cancel",
         "parents": task.parents,
         "followers": task.followers,
     }

@@ -199,6 +199,16 @@ def metadata_of(task: Explanation) -> str:
     return guarded(lambda: masked_text(found), "") if found else ""
 
 
+def cursor_text(task: Explanation) -> str:
+    """Return the item after which the next run of the task continues, masked; "" without one, and after a success."""
+    cursor = guarded(lambda: task.record.cursor, None)
+    if cursor is None or cursor.after is None or task.state == "successful":
+        return ""
+    if cursor.key is None:
+        return guarded(lambda: _("item %(number)s") % {"number": number(int(cursor.after or 0))}, "")
+    return guarded(lambda: masked_text({cursor.key: cursor.after}), "")
+
+
 def _kind(task: Explanation) -> str:
     if task.state == "failed" or any(each.code in ("unknown", "no_worker", "unregistered") for each in task.reasons):
         return "bad"
@@ -237,6 +247,7 @@ def _facts(task: Explanation, links: Links) -> Iterator[Fact]:
     yield Fact(_("Expires"), _in(expires, task.at))
     kept_ms = task.fact("ttl_ms")
     yield Fact(_("Record kept for"), formats.age(kept_ms / 1_000) if kept_ms > 0 else "")
+    yield Fact(_("Continues after"), cursor_text(task))
     yield Fact(_("Metadata"), metadata_of(task), is_code=True)
     yield Fact(_("Result"), result_of(task), is_code=True)
 

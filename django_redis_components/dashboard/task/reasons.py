@@ -112,6 +112,14 @@ def _on_error(task: Explanation, reason: Reason) -> str:
     return _("it runs only if another task of its flow fails.")
 
 
+def _on_complete(task: Explanation, reason: Reason) -> str:
+    return _("it runs when all other tasks of its flow have finished.")
+
+
+def _on_success(task: Explanation, reason: Reason) -> str:
+    return _("it runs when all other tasks of its flow have succeeded.")
+
+
 def _unregistered(task: Explanation, reason: Reason) -> str:
     if task.record.is_sealed and registry.find(reason.name) is not None:
         return _("the worker that fetched it could not open its sealed arguments, or did not know its name.")
@@ -213,6 +221,8 @@ _SENTENCES: dict[str, _Sentence] = {
     "expired": _expired,
     "waiting": _waiting,
     "on_error": _on_error,
+    "on_complete": _on_complete,
+    "on_success": _on_success,
     "unregistered": _unregistered,
     "due": _due,
     "retry": _retry,
@@ -249,8 +259,8 @@ def _met(task: Explanation, codes: set[str]) -> list[str]:
     if key and "concurrency" not in codes and task.fact("holders") < task.fact("max_running"):
         facts = {"name": key, "held": number(task.fact("holders")), "limit": number(task.fact("max_running"))}
         conditions.append(_("Concurrency limit %(name)s: %(held)s of %(limit)s held.") % facts)
-    if task.fact("flow_tasks") and not codes & {"waiting", "on_error"}:
-        conditions.append(_("The tasks of its flow on which it depends have succeeded."))
+    if task.fact("flow_tasks") and not codes & {"waiting", "on_error", "on_complete", "on_success"}:
+        conditions.append(_("It waits for no other task of its flow."))
     return conditions
 
 

@@ -174,6 +174,7 @@ def outcome_of(name: str) -> tuple[str, str]:
         Outcome.failed: (Outcome.failed.label, "bad"),
         Outcome.retried: (Outcome.retried.label, "bad"),
         Outcome.delayed: (Outcome.delayed.label, "open"),
+        Outcome.interrupted: (Outcome.interrupted.label, "open"),
         Outcome.cancelled: (Outcome.cancelled.label, "lost"),
         Outcome.unregistered: (Outcome.unregistered.label, "lost"),
         Outcome.recovered: (Outcome.recovered.label, "lost"),

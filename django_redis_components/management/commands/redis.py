@@ -50,7 +50,7 @@ class Command(OperatorCommand):
     def perform(self, options: dict[str, Any]) -> CommandResult:
         """Execute a command of a group, and log it if it may change something."""
         verb = options.get("verb")
-        if verb is None or verb in READING:
+        if verb is None or verb in READING or options.get("dry_run"):
             return cast(CommandResult, options["perform"](options))
         try:
             result: CommandResult = options["perform"](options)
@@ -79,7 +79,7 @@ class Command(OperatorCommand):
         group = options["perform"].__self__.__module__.removesuffix(".group").rpartition(".")[2]
         if getattr(self, "_called_from_command_line", False) and options["verb"] not in UNLOGGED_ARGUMENTS:
             return " ".join(_logged_words([hidden.get(word, word) for word in sys.argv[1:]]))
-        return f"redis {group} {options['verb']}"
+        return " ".join(dict.fromkeys(["redis", group, options["verb"]]))  # `migrate` is a group without commands
 
 
 def _logged_words(words: list[str]) -> Iterator[str]:

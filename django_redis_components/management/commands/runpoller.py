@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from django.apps import apps
 from django.core.management.base import CommandError, CommandParser
 from redis.exceptions import RedisError
 
-from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.exceptions import RedisComponentsError, StoredFormatTooNew
 from django_redis_components.management import logs
+from django_redis_components.management.base import ExitCode
 from django_redis_components.management.plain_output import PlainOutputCommand
 from django_redis_components.management.posix import require_posix
 
@@ -23,7 +25,8 @@ class Command(PlainOutputCommand):
         "Maintain the queues: wake workers for scheduled tasks, send periodic tasks, recover tasks of dead workers, and"
         " delete old data. Any number may run; one of them is active at a time. Workers have an embedded poller, so"
         " this command is for hosts without workers.\n\n"
-        "Exit codes: 0: stopped by a signal. 1: an error at start. 2: a wrong argument."
+        "Exit codes: 0: stopped by a signal. 1: an error at start. 2: a wrong argument. 4: a newer release has written"
+        " the stored data; a restart does not help."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -34,15 +37,24 @@ class Command(PlainOutputCommand):
     def handle(self, *_: Any, **options: Any) -> None:
         """Run until stopped."""
         require_posix("runpoller")
-        from django_redis_components.dashboard.problems.watcher import watching
         from django_redis_components.taskqueue.startup import run_poller
 
         try:
-            with watching(options["using"]), _relaying(options["using"]):
-                code = run_poller(logs.configure(self, options), using=options["using"])
+            code = run_poller(logs.configure(self, options), using=options["using"], beside=_threads(options["using"]))
+        except StoredFormatTooNew as exc:
+            raise CommandError(str(exc), returncode=ExitCode.NEWER_DATA) from exc
         except (RedisComponentsError, RedisError, ValueError) as exc:
             raise CommandError(str(exc)) from exc
         sys.exit(code)
+
+
+@contextmanager
+def _threads(using: str) -> Iterator[None]:
+    """Watch the problems and relay the outbox while the block runs."""
+    from django_redis_components.dashboard.problems.watcher import watching
+
+    with watching(using), _relaying(using):
+        yield
 
 
 def _relaying(using: str) -> AbstractContextManager[None]:

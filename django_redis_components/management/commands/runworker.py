@@ -12,9 +12,10 @@ from django.apps import apps
 from django.core.management.base import CommandError, CommandParser
 from redis.exceptions import RedisError
 
-from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.exceptions import RedisComponentsError, StoredFormatTooNew
 from django_redis_components.management import logs
 from django_redis_components.management.arguments import address, queue, weights, whole_number
+from django_redis_components.management.base import ExitCode
 from django_redis_components.management.plain_output import PlainOutputCommand
 from django_redis_components.management.posix import require_posix
 from django_redis_components.taskqueue.worker.options import ASYNC_CONCURRENCY, WorkerOptions
@@ -31,7 +32,7 @@ class Command(PlainOutputCommand):
         " SIGUSR1 makes the worker quiet: it fetches nothing more, finishes its running tasks, and waits for"
         " SIGTERM.\n\n"
         "Exit codes: 0: stopped by a signal, or --burst has finished. 1: an error at start, or a process had to be"
-        " killed to stop. 2: a wrong argument."
+        " killed to stop. 2: a wrong argument. 4: a newer release has written the stored data; a restart does not help."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -108,6 +109,8 @@ class Command(PlainOutputCommand):
                 health_address=options["health_port"],
                 reloader=reloader,
             )
+        except StoredFormatTooNew as exc:
+            raise CommandError(str(exc), returncode=ExitCode.NEWER_DATA) from exc
         except (RedisComponentsError, RedisError, ValueError) as exc:
             raise CommandError(str(exc)) from exc
         sys.exit(code)

@@ -42,17 +42,21 @@ def show_flow(flow_id: str, using: str) -> CommandResult:
     """
     flow = get_flow(flow_id, using=using)
     parents = _parents(flow)
+    callbacks = {
+        "on_error": flow.on_error_result,
+        "on_complete": flow.on_complete_result,
+        "on_success": flow.on_success_result,
+    }
     counts = Counter(result.state for result in flow.results)
     data = {
         "id": flow_id,
         "is_finished": flow.is_finished,
         "states": dict(counts),
         "tasks": [{**data_of(each), "after": parents[number]} for number, each in enumerate(flow.results)],
-        "on_error": data_of(flow.on_error_result) if flow.on_error_result else None,
+        **{name: data_of(result) if result else None for name, result in callbacks.items()},
     }
     rows = [_row(str(number), each, parents[number]) for number, each in enumerate(flow.results[:MAX_ROWS])]
-    if flow.on_error_result:
-        rows.append(_row("on_error", flow.on_error_result, []))
+    rows += [_row(name, result, []) for name, result in callbacks.items() if result]
     summary = ", ".join(f"{count:,} {state}" for state, count in counts.most_common())
     text = f"Flow {flow_id} has {len(flow.results):,} tasks: {summary}."
     note = f"Only the first {MAX_ROWS} tasks are listed; --json lists all." if len(flow.results) > MAX_ROWS else ""

@@ -13,6 +13,7 @@ from django_redis_components.management.base import CommandResult, OperatorComma
 #: What each group is for. To add one, add its line, and a module of its name with a class `Group`.
 GROUPS = {
     "doctor": "find problems of the installation, with their fixes",
+    "migrate": "convert stored data to the formats of this release",
     "top": "watch queues, workers and running tasks live",
     "queues": "show queues; pause, resume, purge and restore one; retry or delete its failed tasks",
     "tasks": "list, find and show tasks; start one by hand; retry, reschedule, update, move, cancel or delete them",

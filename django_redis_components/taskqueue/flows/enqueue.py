@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import transaction
 
@@ -17,8 +17,17 @@ from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue import outbox
 from django_redis_components.taskqueue.enqueue import call_on_commit, prepare, store_in_outbox
 from django_redis_components.taskqueue.exceptions import TaskQueueError
+from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.flows.graph import FlowGraph, FlowNode
-from django_redis_components.taskqueue.flows.parents import FIRST_ERROR, PARENTS, has_inputs, map_shape
+from django_redis_components.taskqueue.flows.parents import (
+    BY_REFERENCE,
+    FIRST_ERROR,
+    FLOW,
+    PARENTS,
+    SUMMARY,
+    has_inputs,
+    map_shape,
+)
 from django_redis_components.taskqueue.flows.result import FlowResult
 from django_redis_components.taskqueue.middleware import pipeline
 from django_redis_components.taskqueue.options import TaskOptions
@@ -48,51 +57,78 @@ class PreparedFlow:
 
     @property
     def results(self) -> list[TaskResult]:
-        """The results of all tasks, in order, the `on_error` task last."""
-        return [*self.result.results, *([self.result.on_error_result] if self.result.on_error_result else [])]
+        """The results of all tasks, in order, the callbacks last."""
+        return [*self.result.results, *self.result._callbacks]
 
 
-def prepare_flow(graph: FlowGraph, on_error: Any, *, on_commit: bool = False) -> PreparedFlow:
+class Callbacks(NamedTuple):
+    """The callbacks of a flow, in the order of their numbers behind those of its tasks; see `Sendable.enqueue`."""
+
+    on_error: Any = None
+    on_complete: Any = None
+    on_success: Any = None
+
+
+def prepare_flow(graph: FlowGraph, callbacks: Callbacks, *, on_commit: bool = False) -> PreparedFlow:
     """Create the results and the calls of a flow.
 
     Args:
         on_commit: whether it is enqueued on commit.
     """
     uses_outbox = on_commit and graph.uses_outbox
-    flow_id, shard = task_records.new_id(), home(graph.using)
-    nodes = list(graph.nodes)
-    if on_error is not None:
-        graph.check(on_error)
-        nodes.append(FlowNode(on_error, None, [], []))
-    results: list[TaskResult] = []
+    flow_id, shard, count = task_records.new_id(), home(graph.using), len(graph.nodes)
+    numbered = list(enumerate(graph.nodes))
+    for number, call in enumerate(callbacks, count):
+        if call is not None:
+            graph.check(call)
+            numbered.append((number, FlowNode(call, None, [], [])))
+    results: dict[int, TaskResult] = {}
     parts: list[tuple[Any, ...]] = []
-    for number, node in enumerate(nodes):
+    for number, node in numbered:
         metadata: dict[str, Any] = {}
         if node.inputs is not None:
             metadata[PARENTS] = map_shape(node.inputs, lambda parent: results[parent].id)
-        elif number == len(graph.nodes) and not node.call.immutable:
-            metadata[FIRST_ERROR] = flow_id
-        result, message = _message(node, metadata)
-        result._set_flow(flow_id, number, is_waiting=bool(node.parents) or number == len(graph.nodes))
-        results.append(result)
+            if node.call.reference_above is not None:
+                metadata[BY_REFERENCE] = node.call.reference_above
+            may_fail = any(graph.nodes[parent].call.failure_action != "cancel" for parent in node.parents)
+            if may_fail or isinstance(node.inputs, list):
+                metadata[FLOW] = f"{flow_id}/{number}"
+        elif number >= count and not node.call.immutable:
+            metadata[FIRST_ERROR if number == count else SUMMARY] = flow_id
+        result, message = message_of(node.call, metadata)
+        result._set_flow(flow_id, number, is_waiting=bool(node.parents) or number >= count)
+        results[number] = result
         sent = message.arguments
         parts.append((number, ",".join(map(str, node.followers)), len(node.parents), len(sent), *sent))
     links = [node.followers for node in graph.nodes]
-    flow = FlowResult(flow_id, shard, results[: len(links)], links, graph.ends)
-    flow.on_error_result = results[-1] if on_error is not None else None
-    ttls = [node.call.task.options.result_ttl for node in nodes]
+    flow = FlowResult(flow_id, shard, list(results.values())[:count], links, graph.ends)
+    flow._set_callbacks(results)
+    ttls = [node.call.task.options.result_ttl for _, node in numbered]
     calls = _calls(shard, flow, parts, ttls, flow_id if uses_outbox else "")
     return PreparedFlow(flow, calls, graph.database, uses_outbox)
 
 
-def _message(node: FlowNode, metadata: dict[str, Any]) -> tuple[TaskResult, TaskMessage]:
-    call = node.call
+def message_of(
+    call: Any, metadata: dict[str, Any], id_of: Callable[[Any], str] | None = None
+) -> tuple[TaskResult, TaskMessage]:
+    """Return the result of a call in a flow, and the message that enqueues it.
+
+    Args:
+        metadata: sent to the worker beside the arguments.
+        id_of: returns the id of the call; None: it gets a new one.
+    """
+    gets_result = has_inputs(metadata)
     try:
-        prepared = prepare(call.task, call.args, call.kwargs, body_options=metadata, gets_result=has_inputs(metadata))
+        task_id = id_of(call) if id_of else ""
+        prepared = prepare(
+            call.task, call.args, call.kwargs, task_id=task_id, body_options=metadata, gets_result=gets_result
+        )
     except (TypeError, ValueError) as exc:
         if type(exc) not in (TypeError, ValueError):
             raise  # a subclass may need other arguments
         raise type(exc)(f"{call.task.name}: {exc}") from None
+    if call.failure_action != "cancel":
+        prepared[1].extra += (Field.on_failure, call.failure_action)
     return prepared
 
 

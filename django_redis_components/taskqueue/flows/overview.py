@@ -21,7 +21,8 @@ class FlowMember:
     Attributes:
         number: its place in the flow's order.
         followers: numbers of the tasks that depend on it.
-        state: as of a task, or "not_run" if a task before it has failed or was cancelled.
+        state: as of a task; "not_run" if a task before it has failed or was cancelled; "ignored" if it ended without
+            success and its failure is ignored.
         name, queue: "" if its record has expired or was deleted; it counts as cancelled.
     """
 
@@ -38,11 +39,12 @@ class FlowOverview:
     """A flow at one moment.
 
     Attributes:
-        tasks: how many it has, without the `on_error` task.
+        tasks: how many it has, without the callbacks.
         states: number of tasks by state.
         members: its first tasks, in its order.
         failed: the first tasks that failed themselves; a retry of them continues the flow.
         on_error: the task that runs when another fails; None without one, or if it was not needed.
+        on_complete, on_success: the other callbacks; None without one.
     """
 
     id: str
@@ -52,6 +54,8 @@ class FlowOverview:
     members: list[FlowMember]
     failed: list[FlowMember]
     on_error: FlowMember | None
+    on_complete: FlowMember | None
+    on_success: FlowMember | None
 
 
 def read_flow(shard: Shard, flow_id: str, limit: int) -> Flow[FlowOverview]:
@@ -66,7 +70,8 @@ def read_flow(shard: Shard, flow_id: str, limit: int) -> Flow[FlowOverview]:
     reply = yield READ_FLOW(base=shard.base, flow_id=encodable(flow_id), limit=limit)
     if not reply:
         raise FlowDoesNotExist(flow_id)
-    now_us, tasks, states, rows, failed, on_error = reply
+    now_us, tasks, states, rows, failed, callbacks = reply
+    on_error, on_complete, on_success = [_member(row) if row else None for row in callbacks]
     return FlowOverview(
         id=flow_id,
         at=moment_of(now_us),
@@ -74,7 +79,9 @@ def read_flow(shard: Shard, flow_id: str, limit: int) -> Flow[FlowOverview]:
         states={state.decode(): count for state, count in zip(states[::2], states[1::2], strict=True)},
         members=[_member(row) for row in rows],
         failed=[_member(row) for row in failed],
-        on_error=_member(on_error) if on_error else None,
+        on_error=on_error,
+        on_complete=on_complete,
+        on_success=on_success,
     )
 
 

@@ -2,25 +2,102 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, Union
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar, Union
 
 from django_redis_components.core import serialization
 from django_redis_components.core.protocol import Batch, Flow, Read
 from django_redis_components.taskqueue.exceptions import ParentsLost
-from django_redis_components.taskqueue.fields import Field, FlowField
+from django_redis_components.taskqueue.fields import ErrorPath, Field, FlowField
 from django_redis_components.taskqueue.json_codec import unpack
+from django_redis_components.taskqueue.record import TaskRecord
 from django_redis_components.taskqueue.shards import Shard, home
 
 #: Key in the metadata of a task: ids of its parents, in the shape of the argument.
 PARENTS = "parents"
+#: Key in the metadata of a task of which a parent may fail, or that receives a list: "flow/number".
+FLOW = "flow"
+#: Key in the metadata of a task that receives references: bytes above which a result is passed as one.
+BY_REFERENCE = "by_reference"
 #: Key in the metadata of an `on_error` task: the flow whose first error is its argument.
 FIRST_ERROR = "first_error"
+#: Key in the metadata of the other callbacks: the flow that their argument describes.
+SUMMARY = "flow_summary"
 
 A = TypeVar("A")
 B = TypeVar("B")
 #: A value or a list of shapes: of a group, of a group of groups.
 Shape = Union[A, list["Shape[A]"]]  # noqa: UP007 - mypy knows recursive aliases in this form only
+
+
+#: Tasks read in one round trip.
+CHUNK = 500
+
+
+class AddedTask(NamedTuple):
+    """A task that a running member has added.
+
+    Attributes:
+        member: id of the member to whose group it belongs, one of those that the flow was enqueued with.
+        followers: numbers of the tasks that depend on it.
+    """
+
+    id: str
+    member: str
+    followers: list[int]
+
+
+#: Why a task has no result, by its state.
+_REASONS = {"failed": "failed", "cancelled": "was cancelled", "expired": "expired"}
+
+
+class MemberFailure(dict[str, Any]):
+    """What a task receives in place of the result of a member that has failed and is declared with "continue".
+
+    A dict with `task_id`, `task_name`, `reason` ("failed", "was cancelled", "expired", "was deleted" or "was not run")
+    and `error` (class path, message, traceback; None without an exception). It is JSON: a task may return it.
+    """
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ResultReference:
+    """What a step declared with `by_reference` receives in place of a large result.
+
+    Attributes:
+        id: of the task that returned it.
+        size: bytes of its JSON.
+    """
+
+    id: str
+    size: int
+    _shard: Shard = dataclasses.field(repr=False)
+
+    def get(self) -> Any:
+        """Read the result. It is kept until the flow has finished.
+
+        Raises:
+            ParentsLost: it is no longer in Redis.
+            redis.exceptions.RedisError: Redis did not answer.
+        """
+        return self._shard.run(self._read())
+
+    async def aget(self) -> Any:
+        """See `get`."""
+        return await self._shard.arun(self._read())
+
+    def _read(self) -> Flow[Any]:
+        value = yield Read("HGET", self._shard.record(self.id), Field.return_value)
+        if value is None:
+            raise _lost(self.id)
+        return unpack(value)
+
+
+class _Ignored:
+    """The place of a member whose failure is ignored."""
+
+
+_IGNORED = _Ignored()
 
 
 def flatten(shape: Shape[A]) -> list[A]:
@@ -35,7 +112,7 @@ def map_shape(shape: Shape[A], change: Callable[[A], B]) -> Shape[B]:
 
 def has_inputs(metadata: dict[str, Any]) -> bool:
     """Return whether a task has a first argument from other tasks."""
-    return PARENTS in metadata or FIRST_ERROR in metadata
+    return PARENTS in metadata or FIRST_ERROR in metadata or SUMMARY in metadata
 
 
 def read_inputs(using: str, metadata: dict[str, Any]) -> Any:
@@ -45,25 +122,156 @@ def read_inputs(using: str, metadata: dict[str, Any]) -> Any:
         ParentsLost: it is no longer in Redis.
         redis.exceptions.RedisError: Redis did not answer.
     """
-    shard = home(using)
-    flow = _values(shard, metadata[PARENTS]) if PARENTS in metadata else _failure(shard, metadata[FIRST_ERROR])
-    return shard.run(flow)
+    return home(using).run(_inputs(home(using), metadata))
 
 
-def _values(shard: Shard, parents: Shape[str]) -> Flow[Any]:
+def without_ignored(shape: Shape[Any]) -> Any:
+    """Leave ignored members out of lists; a single one is None."""
+    if isinstance(shape, list):
+        return [without_ignored(each) for each in shape if each is not _IGNORED]
+    return None if shape is _IGNORED else shape
+
+
+def value_of(result: TaskRecord[Any]) -> Any:
+    """Return the value that a finished task passes on: its return value, or what stands for its failure.
+
+    Raises:
+        TaskFailed: it did not succeed, and the flow does not continue without it.
+    """
+    action = result._fields.get(Field.on_failure, b"").decode()
+    if not action or result.state == "successful":
+        return result.return_value
+    reason = _REASONS[result.state]
+    if result.errors and result.errors[-1].exception_class_path == ErrorPath.parent_failed:
+        reason = "was not run"
+    error = dataclasses.asdict(result.errors[-1]) if result.errors else None
+    return _failure_of(action, result.id, result.name, reason, error)
+
+
+def _inputs(shard: Shard, metadata: dict[str, Any]) -> Flow[Any]:
+    if PARENTS in metadata:
+        return (yield from _values(shard, metadata))
+    if SUMMARY in metadata:
+        return (yield from _summary(shard, metadata[SUMMARY]))
+    return (yield from _first_error(shard, metadata[FIRST_ERROR]))
+
+
+def with_added(shape: Shape[A], added: Mapping[A, list[A]]) -> Shape[A]:
+    """Append what members have added to the lists that have these members."""
+    if not isinstance(shape, list):
+        return shape
+    appended = [one for each in shape if not isinstance(each, list) for one in added.get(each, [])]
+    return [*(with_added(each, added) for each in shape), *appended]
+
+
+def read_added(shard: Shard, flow_id: str, first: int, number: int) -> Flow[list[AddedTask]]:
+    """Return the tasks that running members have added.
+
+    Args:
+        first: number of the first of them.
+        number: how many they are.
+    """
+    added: list[AddedTask] = []
+    for start in range(first, first + number, CHUNK):
+        numbers = range(start, min(start + CHUNK, first + number))
+        names = [name for each in numbers for name in (each, f"{FlowField.added_by}{each}")]
+        found = yield Read("HMGET", shard.flow(flow_id), *names)
+        for node, member in zip(found[::2], found[1::2], strict=True):
+            task_id, _, followers = node.decode().partition(" ")
+            links = [int(follower) for follower in followers.split(",") if follower]
+            added.append(AddedTask(task_id, member.decode(), links))
+    return added
+
+
+def _with_added(shard: Shard, parents: Shape[str], flow_ref: str, added: int, tasks: int) -> Flow[Shape[str]]:
+    flow_id, _, own = flow_ref.rpartition("/")
+    by_member: dict[str, list[str]] = {}
+    for each in (yield from read_added(shard, flow_id, tasks + 3, added)):
+        if int(own) in each.followers:
+            by_member.setdefault(each.member, []).append(each.id)
+    return with_added(parents, by_member)
+
+
+def _values(shard: Shard, metadata: dict[str, Any]) -> Flow[Any]:
+    parents, flow_ref = metadata[PARENTS], metadata.get(FLOW, "")
+    flow_id = flow_ref.rpartition("/")[0]
+    if flow_id:
+        added, tasks = yield Read("HMGET", shard.flow(flow_id), FlowField.added, FlowField.tasks)
+        if added is not None:
+            parents = yield from _with_added(shard, parents, flow_ref, int(added), int(tasks))
     ids = flatten(parents)
-    replies = yield Batch([Read("HGET", shard.record(task_id), Field.return_value) for task_id in ids])
-    values = dict(zip(ids, replies, strict=True))
-    for task_id, value in values.items():
-        if value is None:
-            raise ParentsLost(
-                f"The result of parent task {task_id} is no longer in Redis."
-                " It is kept until the flow has finished: it was evicted or deleted."
-            )
-    return map_shape(parents, lambda task_id: unpack(values[task_id]))
+    values = yield from _stored_values(shard, ids, metadata.get(BY_REFERENCE))
+    if flow_id and (failed := [task_id for task_id in ids if task_id not in values]):
+        values |= yield from _failures(shard, flow_id, failed)
+    for task_id in ids:
+        if task_id not in values:
+            raise _lost(task_id)
+    return without_ignored(map_shape(parents, values.__getitem__))
 
 
-def _failure(shard: Shard, flow_id: str) -> Flow[dict[str, Any]]:
+def _stored_values(shard: Shard, ids: Sequence[str], above: int | None) -> Flow[dict[str, Any]]:
+    """Return the results of those tasks that have one, or references to those with more bytes than `above`."""
+    values: dict[str, Any] = {}
+    for start in range(0, len(ids), CHUNK):
+        some = ids[start : start + CHUNK]
+        if above is not None:
+            sizes = yield Batch([Read("HSTRLEN", shard.record(task_id), Field.return_value) for task_id in some])
+            by_id = dict(zip(some, sizes, strict=True))
+            values |= {each: ResultReference(each, size, shard) for each, size in by_id.items() if size > above}
+            some = [task_id for task_id in some if 0 < by_id[task_id] <= above]
+        if some:
+            replies = yield Batch([Read("HGET", shard.record(task_id), Field.return_value) for task_id in some])
+            found = zip(some, replies, strict=True)
+            values |= {task_id: unpack(value) for task_id, value in found if value is not None}
+    return values
+
+
+def _failures(shard: Shard, flow_id: str, ids: Sequence[str]) -> Flow[dict[str, Any]]:
+    """Return what stands for these tasks, those that have failed and may."""
+    failures, *errors = yield Batch(
+        [
+            Read("HMGET", shard.flow(flow_id), *(f"{FlowField.failure}{task_id}" for task_id in ids)),
+            *(Read("LRANGE", f"{shard.record(task_id)}:errors", -1, -1) for task_id in ids),
+        ]
+    )
+    found = {}
+    for task_id, failure, error in zip(ids, failures, errors, strict=True):
+        if failure is not None:
+            action, name, reason = failure.decode().split(" ", 2)
+            decoded = serialization.decode(error[0]) if error else None
+            found[task_id] = _failure_of(action, task_id, name, reason, decoded)
+    return found
+
+
+def _failure_of(action: str, task_id: str, name: str, reason: str, error: Any) -> MemberFailure | _Ignored:
+    if action == "ignore":
+        return _IGNORED
+    return MemberFailure(task_id=task_id, task_name=name, reason=reason, error=error)
+
+
+def _lost(task_id: str) -> ParentsLost:
+    return ParentsLost(
+        f"The result of parent task {task_id} is no longer in Redis."
+        " It is kept until the flow has finished: it was evicted or deleted."
+    )
+
+
+def _summary(shard: Shard, flow_id: str) -> Flow[dict[str, Any]]:
+    """Return how many tasks a flow has, and how many of them had failed when all had finished."""
+    fields = (FlowField.tasks, FlowField.failed_at_end, FlowField.added)
+    tasks, failed, added = yield Read("HMGET", shard.flow(flow_id), *fields)
+    if tasks is None:
+        raise ParentsLost(f"Flow {flow_id} is no longer in Redis: it was evicted or deleted.")
+    failed = int(failed or 0)
+    return {
+        "flow_id": flow_id,
+        "state": "failed" if failed > 0 else "successful",
+        "tasks": int(tasks) + int(added or 0),
+        "failed": failed,
+    }
+
+
+def _first_error(shard: Shard, flow_id: str) -> Flow[dict[str, Any]]:
     """Return which task failed first, and how."""
     first_error = yield Read("HGET", shard.flow(flow_id), FlowField.first_error)
     if first_error is None:

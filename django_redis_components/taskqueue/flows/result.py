@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django_redis_components.core import serialization
@@ -12,7 +12,15 @@ from django_redis_components.core.units import Seconds, to_seconds
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.exceptions import FlowDoesNotExist, TaskResultDoesNotExist
 from django_redis_components.taskqueue.fields import Field, FlowField
-from django_redis_components.taskqueue.flows.parents import Shape, flatten, map_shape
+from django_redis_components.taskqueue.flows.parents import (
+    Shape,
+    flatten,
+    map_shape,
+    read_added,
+    value_of,
+    with_added,
+    without_ignored,
+)
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.shards import Shard, home
 from django_redis_components.taskqueue.store import task_control, task_records
@@ -27,9 +35,9 @@ class FlowResult:
     Attributes:
         id: the flow's id.
         results: the results of its tasks, in topological order; `refresh` reads them again.
-        links: for each task the numbers of the tasks that depend on it.
+        links: for each task the numbers of the tasks that depend on it; a number is a place in `results`.
         ends: numbers of the tasks whose results are the result of the flow: one, or a list.
-        on_error_result: the result of the `on_error` task, or None.
+        on_error_result, on_complete_result, on_success_result: the results of the callbacks, each None without one.
     """
 
     def __init__(
@@ -44,7 +52,11 @@ class FlowResult:
         self._shard = shard
         self.results = list(results)
         self.on_error_result: TaskResult | None = None
-        self.links = links
+        self.on_complete_result: TaskResult | None = None
+        self.on_success_result: TaskResult | None = None
+        self.links = list(links)
+        #: Tasks that the flow was enqueued with.
+        self._count = len(self.results)
         self.ends = ends
 
     def __repr__(self) -> str:
@@ -119,8 +131,37 @@ class FlowResult:
                 return number
         raise TaskResultDoesNotExist(task_id)
 
+    @property
+    def _callbacks(self) -> list[TaskResult]:
+        found = (self.on_error_result, self.on_complete_result, self.on_success_result)
+        return [each for each in found if each is not None]
+
+    def _set_callbacks(self, results: Mapping[int, TaskResult]) -> None:
+        """Set the results of the callbacks, by their numbers."""
+        number = self._count
+        self.on_error_result = results.get(number)
+        self.on_complete_result, self.on_success_result = results.get(number + 1), results.get(number + 2)
+
+    def _read_added(self) -> Flow[None]:
+        """Read the tasks that running members have added since the last read."""
+        known = len(self.results)
+        added = yield Read("HGET", self._shard.flow(self.id), FlowField.added)
+        new = self._count + int(added or 0) - known
+        if new <= 0:
+            return
+        found = yield from read_added(self._shard, self.id, known + 3, new)
+        records = yield from task_records.read_many(self._shard, [each.id for each in found])
+        by_member: dict[int, list[int]] = {}
+        for each, record in zip(found, records, strict=True):
+            if not each.followers:
+                by_member.setdefault(self._number(each.member), []).append(len(self.results))
+            self.results.append(_result(each.id, self._shard, record))
+            self.links.append(each.followers)
+        self.ends = with_added(self.ends, by_member)
+
     def _refresh(self) -> Flow[None]:
-        results = [*self.results, *([self.on_error_result] if self.on_error_result else [])]
+        yield from self._read_added()
+        results = [*self.results, *self._callbacks]
         found = yield from task_records.read_many(self._shard, [result.id for result in results])
         for result, read in zip(results, found, strict=True):
             if read is not None:
@@ -129,18 +170,24 @@ class FlowResult:
     def _wait(self, timeout: Seconds | None) -> Flow[Any]:
         allowed_s = None if timeout is None else to_seconds(timeout, "timeout", zero=True)
         deadline = time.monotonic() + (allowed_s or 0.0)
-        values = {}
-        for number in flatten(self.ends):
-            left_s = None if allowed_s is None else max(0.0, deadline - time.monotonic())
-            self.results[number]._load(*(yield from task_records.wait(self._shard, self.results[number].id, left_s)))
-            values[number] = self.results[number].return_value
-        return map_shape(self.ends, values.__getitem__)
+        values: dict[int, Any] = {}
+        while left := [number for number in flatten(self.ends) if number not in values]:
+            for number in left:
+                left_s = None if allowed_s is None else max(0.0, deadline - time.monotonic())
+                result = self.results[number]
+                result._load(*(yield from task_records.wait(self._shard, result.id, left_s)))
+                values[number] = value_of(result)
+            if isinstance(self.ends, list):  # else nothing can be added
+                yield from self._read_added()
+        return without_ignored(map_shape(self.ends, values.__getitem__))
 
     def _cancel(self, force_after: Seconds | None) -> Flow[int]:
-        if self.on_error_result:  # not counted: it has not started unless a task has failed
-            yield task_control.cancel_call(self._shard, self.on_error_result.id, "")
+        for callback in filter(None, (self.on_error_result, self.on_success_result)):  # not counted. on_complete runs
+            yield task_control.cancel_call(self._shard, callback.id, "")
+        yield from self._read_added()
         force_ms = task_control.force_ms(force_after)
-        calls = [task_control.cancel_call(self._shard, result.id, force_ms) for result in reversed(self.results)]
+        ordered = [*reversed(self.results[: self._count]), *self.results[self._count :]]
+        calls = [task_control.cancel_call(self._shard, result.id, force_ms) for result in ordered]
         cancelled = 0
         for start in range(0, len(calls), CHUNK):
             replies = yield Batch(calls[start : start + CHUNK])
@@ -171,14 +218,20 @@ def _read(shard: Shard, flow_id: str) -> Flow[FlowResult]:
         raise FlowDoesNotExist(flow_id)
     count = int(tasks)
     nodes: list[bytes | None] = []
-    for start in range(0, count + 1, CHUNK):
-        nodes += yield Read("HMGET", key, *range(start, min(start + CHUNK, count + 1)))
-    lines = [node.decode().partition(" ") for node in nodes if node is not None]
-    found = yield from task_records.read_many(shard, [task_id for task_id, _, _ in lines])
-    results = [_result(task_id, shard, each) for (task_id, _, _), each in zip(lines, found, strict=True)]
-    links = [[int(follower) for follower in after.split(",") if follower] for _, _, after in lines[:count]]
-    flow = FlowResult(flow_id, shard, results[:count], links, serialization.decode(result_of))
-    flow.on_error_result = results[count] if len(results) > count and found[count] else None
+    for start in range(0, count + 3, CHUNK):
+        nodes += yield Read("HMGET", key, *range(start, min(start + CHUNK, count + 3)))
+    lines = {number: node.decode().partition(" ") for number, node in enumerate(nodes) if node is not None}
+    found = yield from task_records.read_many(shard, [task_id for task_id, _, _ in lines.values()])
+    results = {
+        number: _result(lines[number][0], shard, each)
+        for number, each in zip(lines, found, strict=True)
+        if each or number < count
+    }
+    members = [number for number in lines if number < count]
+    links = [[int(follower) for follower in lines[number][2].split(",") if follower] for number in members]
+    flow = FlowResult(flow_id, shard, [results[number] for number in members], links, serialization.decode(result_of))
+    flow._set_callbacks(results)
+    yield from flow._read_added()
     return flow
 
 

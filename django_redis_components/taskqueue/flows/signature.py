@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args
 
 from asgiref.sync import sync_to_async
 
-from django_redis_components.core.arguments import short_repr
+from django_redis_components.core.arguments import check_int, short_repr
 from django_redis_components.core.settings import conf
 from django_redis_components.taskqueue.exceptions import InvalidTask
-from django_redis_components.taskqueue.flows.enqueue import PreparedFlow, asend, prepare_flow, send, send_on_commit
+from django_redis_components.taskqueue.flows.enqueue import (
+    Callbacks,
+    PreparedFlow,
+    asend,
+    prepare_flow,
+    send,
+    send_on_commit,
+)
 from django_redis_components.taskqueue.flows.graph import FlowGraph
 from django_redis_components.taskqueue.flows.result import FlowResult
+
+#: What follows when a member fails, see `Signature.on_failure`.
+FailureAction = Literal["cancel", "continue", "ignore"]
+
+
+#: Default of `Signature.by_reference`, in bytes.
+REFERENCE_BYTES = 65_536
 
 
 class Step:
@@ -34,6 +48,8 @@ class Signature(Step):
     Attributes:
         task: the task, with the options of `using`.
         immutable: whether it receives only these arguments, and no result of the step before it.
+        failure_action: what follows when it fails, see `on_failure`.
+        reference_above: bytes above which it receives a result as a reference, see `by_reference`; None: never.
     """
 
     kind: ClassVar[str] = "task"
@@ -41,6 +57,39 @@ class Signature(Step):
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     immutable: bool = False
+    failure_action: FailureAction = "cancel"
+    reference_above: int | None = None
+
+    def on_failure(self, action: FailureAction) -> Signature:
+        """Return the call with another action when it fails, is cancelled, expires, is deleted or is not run.
+
+        Args:
+            action: "cancel", the default: the tasks after it are not run. "continue": they run, with a `MemberFailure`
+                in place of its result, and the flow has failed. "ignore": they run without its result, and the flow
+                can succeed.
+
+        Raises:
+            InvalidTask: there is no such action.
+        """
+        if action not in get_args(FailureAction):
+            raise InvalidTask(f'on_failure({short_repr(action)}): expected "cancel", "continue" or "ignore".')
+        return dataclasses.replace(self, failure_action=action)
+
+    def by_reference(self, above: int = REFERENCE_BYTES) -> Signature:
+        """Return the call with large results of the steps before it passed as references.
+
+        The task receives a `ResultReference` in place of each, and reads the result with its `get()`.
+
+        Args:
+            above: bytes of JSON; smaller results are passed as they are. 0: none is.
+
+        Raises:
+            InvalidTask: the call receives no result.
+            TypeError, ValueError: `above` is not an integer, or below 0.
+        """
+        if self.immutable:
+            raise InvalidTask(f"{self.task.name}: a call of si() receives no result. Use s(…).by_reference().")
+        return dataclasses.replace(self, reference_above=check_int(above, "above", 0))
 
 
 class Sendable(Step):
@@ -54,54 +103,91 @@ class Sendable(Step):
     def __repr__(self) -> str:
         return f"<{self.kind} of {len(self.steps)}>"
 
-    def enqueue(self, *, on_error: Signature | None = None) -> FlowResult:
+    def enqueue(
+        self,
+        *,
+        on_error: Signature | None = None,
+        on_complete: Signature | None = None,
+        on_success: Signature | None = None,
+    ) -> FlowResult:
         """Enqueue all tasks; none starts before all are stored. ``TASKQUEUE["ENQUEUE_ON_COMMIT"]`` applies.
 
         Args:
             on_error: runs once when the first task of the flow fails, is cancelled, expires or is deleted, with a
                 dict that describes that task.
+            on_complete: runs once when all tasks have finished, successfully or not, with a dict that describes the
+                flow.
+            on_success: runs once when all tasks have succeeded, but for those whose failure is ignored; also after a
+                retry of what had failed. It receives the same dict.
 
         Raises:
             TypeError: an argument is not JSON; the message names task and place.
             InvalidTask: the flow is too large or nested too deeply, or its tasks use different connections.
             redis.exceptions.RedisError: Redis did not answer. The flow was accepted completely or not at all.
         """
+        callbacks = Callbacks(on_error, on_complete, on_success)
         if conf.settings().taskqueue.enqueue_on_commit:
-            return self.enqueue_on_commit(on_error=on_error)
-        prepared = self._prepared(on_error)
+            return self._enqueue_on_commit(callbacks)
+        prepared = self._prepared(callbacks)
         send(prepared)
         return prepared.result
 
-    async def aenqueue(self, *, on_error: Signature | None = None) -> FlowResult:
+    async def aenqueue(
+        self,
+        *,
+        on_error: Signature | None = None,
+        on_complete: Signature | None = None,
+        on_success: Signature | None = None,
+    ) -> FlowResult:
         """See `enqueue`."""
+        callbacks = Callbacks(on_error, on_complete, on_success)
         if conf.settings().taskqueue.enqueue_on_commit:
-            return await self.aenqueue_on_commit(on_error=on_error)
-        prepared = self._prepared(on_error)
+            return await self._aenqueue_on_commit(callbacks)
+        prepared = self._prepared(callbacks)
         await asend(prepared)
         return prepared.result
 
-    def enqueue_on_commit(self, *, on_error: Signature | None = None) -> FlowResult:
+    def enqueue_on_commit(
+        self,
+        *,
+        on_error: Signature | None = None,
+        on_complete: Signature | None = None,
+        on_success: Signature | None = None,
+    ) -> FlowResult:
         """Enqueue all tasks when the current transaction commits; never if it is rolled back. The ids are final.
 
-        With several databases, the option `database` of a task selects the transaction.
+        With several databases, the option `database` of a task selects the transaction. See `enqueue`.
         """
-        prepared = self._prepared(on_error, on_commit=True)
+        return self._enqueue_on_commit(Callbacks(on_error, on_complete, on_success))
+
+    async def aenqueue_on_commit(
+        self,
+        *,
+        on_error: Signature | None = None,
+        on_complete: Signature | None = None,
+        on_success: Signature | None = None,
+    ) -> FlowResult:
+        """See `enqueue_on_commit`."""
+        return await self._aenqueue_on_commit(Callbacks(on_error, on_complete, on_success))
+
+    def _enqueue_on_commit(self, callbacks: Callbacks) -> FlowResult:
+        prepared = self._prepared(callbacks, on_commit=True)
         if not send_on_commit(prepared):
             send(prepared)
         return prepared.result
 
-    async def aenqueue_on_commit(self, *, on_error: Signature | None = None) -> FlowResult:
-        """See `enqueue_on_commit`."""
-        prepared = self._prepared(on_error, on_commit=True)
+    async def _aenqueue_on_commit(self, callbacks: Callbacks) -> FlowResult:
+        prepared = self._prepared(callbacks, on_commit=True)
         if not await sync_to_async(send_on_commit)(prepared):
             await asend(prepared)
         return prepared.result
 
-    def _prepared(self, on_error: Signature | None, *, on_commit: bool = False) -> PreparedFlow:
-        if on_error is not None and not isinstance(on_error, Signature):
-            raise InvalidTask(f"on_error={short_repr(on_error)}: expected a call of a task, such as task.s().")
+    def _prepared(self, callbacks: Callbacks, *, on_commit: bool = False) -> PreparedFlow:
+        for name, call in callbacks._asdict().items():
+            if call is not None and not isinstance(call, Signature):
+                raise InvalidTask(f"{name}={short_repr(call)}: expected a call of a task, such as task.s().")
         try:
-            return prepare_flow(FlowGraph(self), on_error, on_commit=on_commit)
+            return prepare_flow(FlowGraph(self), callbacks, on_commit=on_commit)
         except RecursionError:
             raise InvalidTask("The steps of the flow are nested too deeply.") from None
 
@@ -119,21 +205,35 @@ class Group(Sendable):
     __slots__ = ()
     kind = "group"
 
-    def enqueue(self, *, callback: Signature | None = None, on_error: Signature | None = None) -> FlowResult:
+    def enqueue(
+        self,
+        *,
+        callback: Signature | None = None,
+        on_error: Signature | None = None,
+        on_complete: Signature | None = None,
+        on_success: Signature | None = None,
+    ) -> FlowResult:
         """See `Sendable.enqueue`.
 
         Args:
             callback: runs after all have succeeded, with the list of their results, in order.
         """
-        return (
-            super().enqueue(on_error=on_error) if callback is None else self.then(callback).enqueue(on_error=on_error)
-        )
+        callbacks = {"on_error": on_error, "on_complete": on_complete, "on_success": on_success}
+        return super().enqueue(**callbacks) if callback is None else self.then(callback).enqueue(**callbacks)
 
-    async def aenqueue(self, *, callback: Signature | None = None, on_error: Signature | None = None) -> FlowResult:
+    async def aenqueue(
+        self,
+        *,
+        callback: Signature | None = None,
+        on_error: Signature | None = None,
+        on_complete: Signature | None = None,
+        on_success: Signature | None = None,
+    ) -> FlowResult:
         """See `enqueue`."""
+        callbacks = {"on_error": on_error, "on_complete": on_complete, "on_success": on_success}
         if callback is None:
-            return await super().aenqueue(on_error=on_error)
-        return await self.then(callback).aenqueue(on_error=on_error)
+            return await super().aenqueue(**callbacks)
+        return await self.then(callback).aenqueue(**callbacks)
 
 
 def chain(*steps: Step) -> Chain:

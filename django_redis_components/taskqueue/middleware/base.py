@@ -108,7 +108,7 @@ class RunOutcome:
     """How a run has ended. It has been decided, and is sent to Redis next.
 
     Attributes:
-        name: "succeeded", "failed", "retried", "delayed", "requeued" or "cancelled".
+        name: "succeeded", "failed", "retried", "delayed", "interrupted", "requeued" or "cancelled".
         exception: what the function raised; None without one.
         duration: seconds that the run took.
         payload: the return value as JSON.

@@ -141,6 +141,8 @@ class Explanation:
         expired         it expired `at`, before it started
         waiting         for `count` tasks of its flow: `tasks`
         on_error        it runs only if another task of its flow fails
+        on_complete     it runs when all tasks of its flow have finished
+        on_success      it runs when all tasks of its flow have succeeded
         unregistered    no worker knows its `name`
         due, retry      it is due `at`; a retry is number `count`
         rate            the rate limit `name` lets it start `at`, after `count` others
@@ -260,6 +262,10 @@ def _workers(values: list[bytes], queue: str, now_us: int) -> Iterator[WorkerInf
             yield info
 
 
+#: Codes of the callbacks of a flow that wait, in the order of their numbers.
+_CALLBACKS = ("on_error", "on_complete", "on_success")
+
+
 def _reasons(task: Explanation) -> Iterator[Reason]:
     """Yield the reasons; see `Explanation.reasons`."""
     if task.is_deleted:
@@ -269,8 +275,7 @@ def _reasons(task: Explanation) -> Iterator[Reason]:
         yield Reason("expired", moment(number_of(task.text(Field.expiry).partition(" ")[0])))
         return
     if task.state == "waiting":
-        on_error = task.fact("is_on_error")
-        yield Reason("on_error") if on_error else Reason("waiting", count=task.fact("open_parents"), tasks=task.parents)
+        yield _waiting(task)
     elif task.state == "unregistered":
         yield Reason("unregistered", name=task.record.name)
     elif task.place == "scheduled":
@@ -285,6 +290,13 @@ def _reasons(task: Explanation) -> Iterator[Reason]:
         yield _turn(task)
     elif not task.place and task.state != "waiting":
         yield Reason("unknown")
+
+
+def _waiting(task: Explanation) -> Reason:
+    callback = task.fact("callback")
+    if 0 < callback <= len(_CALLBACKS):
+        return Reason(_CALLBACKS[callback - 1])
+    return Reason("waiting", count=task.fact("open_parents"), tasks=task.parents)
 
 
 def _due(task: Explanation) -> Reason:

@@ -32,6 +32,7 @@ ENQUEUE_FLOW = _script(
     "flows/enqueue_flow",
     args=("flow_id", "tasks", "last", "ttl_ms", "failed_ttl_ms", "on_error", "result_of", "row", "nodes*"),
 )
+ADD_TO_FLOW = _script("flows/add_to_flow", args=("id", "token", "max_tasks", "nodes*"))
 READ_FLOW = _script("flows/read_flow", args=("flow_id", "limit"), reads_only=True)
 RENEW_LEASES = _script("fetch/renew_leases", args=("worker", "lease_ms", "info", "supervisor", "executed", "leases*"))
 EXPIRE_LEASES = _script("fetch/expire_leases", args=("worker", "queue", "offset", "limit"))
@@ -55,7 +56,7 @@ MAINTAIN = _script(
         "first",
     ),
 )
-SAVE_METADATA = _script("fetch/save_metadata", keys=("record",), args=("token", "metadata"))
+SAVE_METADATA = _script("fetch/save_metadata", keys=("record",), args=("token", "metadata", "cursor"))
 REGISTER_WAITER = _script("fetch/register_waiter", keys=("record",))
 REQUEUE_UNREGISTERED = _script(
     "admin/requeue_unregistered",

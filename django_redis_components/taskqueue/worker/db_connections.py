@@ -22,6 +22,7 @@ from django.db.backends.signals import connection_created
 
 from django_redis_components.taskqueue import forks, logs
 from django_redis_components.taskqueue.guarded_logger import logger
+from django_redis_components.taskqueue.logs import current_run
 from django_redis_components.taskqueue.store.job import Job
 
 P = ParamSpec("P")
@@ -130,37 +131,34 @@ def keep_transactions() -> Iterator[None]:
         thread_state.kept = outer
 
 
-class CoroutineThread(Executor):
-    """The thread for the synchronous parts of a coroutine (the ORM). The first part starts it: most have none."""
-
-    _executor: forks.ForkSafeExecutor | None = None
-
-    def __init__(self, job: Job) -> None:
-        self._job = job
+class CoroutineThreads(Executor):
+    """The threads for the synchronous parts of coroutines (the ORM), one for each run. Its first part starts it."""
 
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
-        """See `concurrent.futures.Executor.submit`."""
-        if self._executor is None:
-            self._executor = forks.ForkSafeExecutor(max_workers=1)
-        return self._executor.submit(fn, *args, **kwargs)
+        """See `concurrent.futures.Executor.submit`. Called in the context of a coroutine."""
+        run: Any = current_run.get()
+        if run.executor is None:
+            run.executor = forks.ForkSafeExecutor(max_workers=1)
+        submitted: Future[R] = run.executor.submit(fn, *args, **kwargs)
+        return submitted
 
-    async def __aenter__(self) -> None:
-        self._context = ThreadSensitiveContext()
-        self._before = SyncToAsync.thread_sensitive_context.set(self._context)
-        SyncToAsync.context_to_thread_executor[self._context] = self
 
-    async def __aexit__(self, *_: object) -> None:
-        SyncToAsync.thread_sensitive_context.reset(self._before)
-        SyncToAsync.context_to_thread_executor.pop(self._context, None)
-        if self._executor is not None:
-            await self._close(self._executor)
+#: In the context of each run on an event loop: asgiref looks up their executor by it.
+_context = ThreadSensitiveContext()
+SyncToAsync.context_to_thread_executor[_context] = CoroutineThreads()
 
-    async def _close(self, executor: forks.ForkSafeExecutor) -> None:
-        """Close the thread's connections, and the thread; a cancellation ends the wait only."""
-        closed = asyncio.get_running_loop().run_in_executor(executor, _close_all_or_log, self._job)
-        executor.shutdown(wait=False)  # after what was submitted
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.shield(closed)
+
+def use_coroutine_threads() -> None:
+    """Have the synchronous parts of coroutines of this context run in `CoroutineThreads`."""
+    SyncToAsync.thread_sensitive_context.set(_context)
+
+
+async def close_coroutine_thread(executor: forks.ForkSafeExecutor, job: Job) -> None:
+    """Close the database connections of a run's thread, and the thread; a cancellation ends the wait only."""
+    closed = asyncio.get_running_loop().run_in_executor(executor, _close_all_or_log, job)
+    executor.shutdown(wait=False)  # after what was submitted
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.shield(closed)
 
 
 def _close_all_or_log(job: Job) -> None:

@@ -13,26 +13,42 @@ from typing import Any
 
 from django_redis_components.taskqueue import forks
 from django_redis_components.taskqueue.guarded_logger import logger
+from django_redis_components.taskqueue.worker import db_connections
+
+#: What makes a coroutine, and what is called on the loop when it has ended, also if it was cancelled before its first
+#: step. The latter must not raise.
+Start = tuple[Callable[[], Coroutine[Any, Any, Any]], Callable[[asyncio.Task[Any]], object]]
 
 
 class EventLoop:
     """A number of permits for coroutines, and the thread that runs them. The thread starts with the first coroutine.
 
+    While it has free permits it takes coroutines itself: to pass each one from another thread takes as long as a short
+    coroutine runs.
+
     Attributes:
+        take: called on the loop, which has a free permit; returns what to run next, or None. It must not raise.
         on_ended: called on the loop with the number of coroutines that have ended in a step of the loop.
     """
 
     def __init__(self, permits: int) -> None:
         self._free = permits
+        self.take: Callable[[], Start | None] = lambda: None
         self.on_ended: Callable[[int], object] = lambda running: None
         self._is_closed = False
         self._changed = threading.Condition()
+        #: Threads that wait for a permit, and whether the loop has found nothing to take since the last `run`.
+        self._waiting = 0
+        self._is_idle = True
         self._loop: asyncio.AbstractEventLoop | None = None
         self._loop_thread: threading.Thread | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         #: Coroutines whose task is not created yet, and whether the loop was woken to do so.
-        self._new: deque[tuple[Callable[[], Coroutine[Any, Any, Any]], Callable[[asyncio.Task[Any]], object]]] = deque()
+        self._new: deque[Start] = deque()
         self._is_woken = False
+        #: Copied for each coroutine.
+        self._context = Context()
+        self._context.run(db_connections.use_coroutine_threads)
         #: Coroutines that have ended, and whose permit is not released yet.
         self._ended = 0
         self._thread = 0
@@ -63,8 +79,13 @@ class EventLoop:
             self._free += 1
             self._changed.notify()
 
+    def wait_until_idle(self, timeout_s: float) -> None:
+        """Wait until the loop has a free permit and nothing to take, or until the timeout."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_idle or self._is_closed, timeout_s)
+
     def close(self) -> None:
-        """End all waits for a permit."""
+        """End all waits."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -82,13 +103,9 @@ class EventLoop:
                     self._start()
 
     def run(self, make: Callable[[], Coroutine[Any, Any, Any]], end: Callable[[asyncio.Task[Any]], object]) -> None:
-        """Run a coroutine in a new context. The caller has acquired a permit and called `start`.
-
-        Args:
-            end: called on the loop when the coroutine has ended, also if it was cancelled before its first step; then
-                the permit is released. It must not raise.
-        """
+        """Run a coroutine in a new context (see `Start`). The caller has acquired a permit and called `start`."""
         self._new.append((make, end))
+        self._is_idle = False
         if self._loop is not None and not self._is_woken:  # one wakeup, a write to a pipe, for all that wait
             self._is_woken = True
             self._loop.call_soon_threadsafe(self._create_tasks, self._loop)
@@ -110,31 +127,57 @@ class EventLoop:
         self._loop, self._loop_thread = loop, thread
 
     def _wait(self, timeout_s: float) -> bool:
+        self._waiting += 1
         self._changed.wait_for(lambda: self._free > 0 or self._is_closed, timeout_s)
+        self._waiting -= 1
         return self._free > 0
 
     def _create_tasks(self, loop: asyncio.AbstractEventLoop) -> None:
         self._is_woken = False  # before: a coroutine that is added after the last one wakes the loop again
         with contextlib.suppress(IndexError):
             while True:
-                make, end = self._new.popleft()
-                task = _create_task(loop, make())
-                self._tasks.add(task)  # the loop has weak references only
-                task.add_done_callback(partial(self._end_task, end))
+                self._create_task(loop, *self._new.popleft())
+        self._take(loop)
+
+    def _take(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Take coroutines for the free permits for which no thread waits."""
+        while self._free > self._waiting:
+            start = self.take()
+            if start is None:
+                with self._changed:
+                    self._is_idle = not self._new
+                    self._changed.notify_all()
+                return
+            with self._changed:
+                self._free -= 1
+            self._create_task(loop, *start)
+
+    def _create_task(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        make: Callable[[], Coroutine[Any, Any, Any]],
+        end: Callable[[asyncio.Task[Any]], object],
+    ) -> None:
+        # Without the task factory that a coroutine may have set: if it raised, the run would never end.
+        task = asyncio.Task(make(), loop=loop, context=self._context.copy())
+        self._tasks.add(task)  # the loop has weak references only
+        task.add_done_callback(partial(self._end_task, end))
 
     def _end_task(self, end: Callable[[asyncio.Task[Any]], object], task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         end(task)
         self._ended += 1
         if self._ended == 1:  # one wakeup of the threads for all coroutines that end in this step of the loop
-            task.get_loop().call_soon(self._release_ended)
+            task.get_loop().call_soon(self._release_ended, task.get_loop())
 
-    def _release_ended(self) -> None:
+    def _release_ended(self, loop: asyncio.AbstractEventLoop) -> None:
         ended, self._ended = self._ended, 0
         self.on_ended(ended)
         with self._changed:
             self._free += ended
-            self._changed.notify(ended)
+            if self._waiting:
+                self._changed.notify(ended)
+        self._take(loop)
 
     def _run_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         asyncio.set_event_loop(loop)
@@ -158,13 +201,6 @@ class EventLoop:
             self._loop.stop()
             if (ready := getattr(self._loop, "_ready", None)) is not None:  # asyncio's own loops have it
                 ready.clear()
-
-
-def _create_task(loop: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-    """Create a task without the factory that a coroutine may have set: if it raised, the run would never end."""
-    if loop.get_task_factory() is None:
-        return loop.create_task(coro, context=Context())
-    return asyncio.Task(coro, loop=loop, context=Context())
 
 
 def _error_of(task: asyncio.Task[Any] | None) -> BaseException | None:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextvars import copy_context
 from functools import lru_cache, partial
-from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar, cast
 
 from asgiref.sync import async_to_sync, sync_to_async
@@ -21,11 +20,12 @@ from django_redis_components.core.exceptions import TaskDelayed
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.taskqueue import failpoints, logs, registry, retry
-from django_redis_components.taskqueue.context import TaskContext, result_of_run
+from django_redis_components.taskqueue.context import TaskContext
 from django_redis_components.taskqueue.exceptions import (
     ResultTooLarge,
     SoftTimeLimitExceeded,
     TaskCancelled,
+    TaskInterrupted,
     TimeLimitExceeded,
 )
 from django_redis_components.taskqueue.failure import describe
@@ -35,6 +35,7 @@ from django_redis_components.taskqueue.json_codec import pack
 from django_redis_components.taskqueue.log_handler import log_success
 from django_redis_components.taskqueue.middleware import Middleware, RunContext, RunOutcome, pipeline
 from django_redis_components.taskqueue.options import RESULT_TTL_S, TimeLimits, time_limits_of
+from django_redis_components.taskqueue.run_start import result_of_run
 from django_redis_components.taskqueue.sealing import SEALED_START, without_text
 from django_redis_components.taskqueue.states import SUCCEEDED, Outcome
 from django_redis_components.taskqueue.stats.fingerprint import identify
@@ -106,6 +107,8 @@ def execute(job: Job, run: ThreadRun | None = None) -> Ack:
 def _run(execution: Execution, run: ThreadRun) -> Ack:
     try:
         db_connections.close_stale_before_task()
+        if execution.decode():
+            execution.read_inputs()
         execution.start()
         func = _in_event_loop(execution.func) if _is_coroutine_function(execution.func) else execution.func
         if execution.context is None:
@@ -117,33 +120,32 @@ def _run(execution: Execution, run: ThreadRun) -> Ack:
     return execution.finish(ack)
 
 
-def prepare(job: Job) -> Execution | Ack:
-    """Start a job whose coroutine runs on an event loop; return an ack if that fails."""
-    if job.body.startswith(SEALED_START) and (refused := refusal.refusal_of(job)):
-        return refused
-    execution = Execution(job, registry.find(job.name))
-    try:
-        execution.start()
-    except BaseException as exc:  # noqa: BLE001 - whatever is raised is the task's outcome
-        return execution.finish(execution.failure(exc), exc)
-    return execution
-
-
 async def execute_on_loop(execution: Execution, run: CoroutineRun) -> Ack:
-    """Await the function of a started execution, with its own database connections.
+    """Start an execution and await its function, with its own database connections.
 
     A neighbour may cancel all tasks of the loop at any time. After the function this changes nothing.
     """
-    async with db_connections.CoroutineThread(execution.job):
+    run.enter()
+    try:
+        if execution.job.body.startswith(SEALED_START) and (refused := refusal.refusal_of(execution.job)):
+            return refused
         try:
+            if execution.decode():
+                await asyncio.to_thread(execution.read_inputs)
+            execution.start()
             if execution.context is None:
                 value = await run.call(execution.func, execution.args, execution.kwargs, execution.limits)
             else:
                 value = await execution.acall_in_middleware(execution.context, execution.func, run)
             ack = execution.success(value)
         except BaseException as exc:  # noqa: BLE001 - whatever a task raises is its outcome
-            return await execution.finish_on_loop(execution.failure(exc), exc)
-        return await execution.finish_on_loop(ack)
+            ack = execution.failure(exc)
+            return execution.finish(ack, exc) if execution.context is None else await execution.afinish(ack, exc)
+        return execution.finish(ack) if execution.context is None else await execution.afinish(ack)
+    finally:
+        if run.executor is not None:
+            executor, run.executor = run.executor, None  # a task that outlives the run gets another one
+            await db_connections.close_coroutine_thread(executor, execution.job)
 
 
 def failure_of(job: Job, exc: BaseException) -> Ack:
@@ -166,25 +168,30 @@ class Execution:
     context: RunContext | None = None
     _middleware: tuple[Middleware, ...] = ()
     _task_context: TaskContext | None = None
-    _options: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, job: Job, task: Any) -> None:
         self.job = job
         self._task = task
         self._started_at = time.perf_counter()
+        self._options: dict[str, Any] = {}
         self.func: Callable[..., Any] = task.func
 
-    def start(self) -> None:
-        """Decode the message, and find the middleware of the run."""
+    def decode(self) -> bool:
+        """Decode the message; return whether `read_inputs` must be called."""
         self.job.began = self._started_at
         if logger.isEnabledFor(logging.DEBUG):
             values, extra = (self.job.name, self.job.id), logs.facts(self.job)
             logger.debug("Task %s[%s] starts (run %d).", *values, extra["run"], extra=extra)
-        self.args, self.kwargs, options = self.job.message()
-        if options:
-            self._options = options
-            if parents.has_inputs(options):
-                self.args.insert(0, _parent_results(self._task, options))
+        self.args, self.kwargs, self._options = self.job.message()
+        return parents.has_inputs(self._options)
+
+    def read_inputs(self) -> None:
+        """Read the results of a flow that the function gets as its first argument."""
+        self.args.insert(0, _parent_results(self._task, self._options))
+
+    def start(self) -> None:
+        """Find the middleware and the time limits of the run."""
+        options = self._options
         middleware = pipeline.for_run(self._task)
         if middleware or self._task.takes_context:
             self._create_contexts(middleware, options)
@@ -259,10 +266,8 @@ class Execution:
         self._report(ack, exc)
         return ack
 
-    async def finish_on_loop(self, ack: Ack, exc: BaseException | None = None) -> Ack:
+    async def afinish(self, ack: Ack, exc: BaseException | None = None) -> Ack:
         """See `finish`; middleware is notified in the coroutine's synchronous thread, and may use the ORM."""
-        if self.context is None:
-            return self.finish(ack, exc)
         ack, report = self._after(ack), self._report
         try:
             await sync_to_async(report)(ack, exc)
@@ -309,6 +314,8 @@ class Execution:
             return Ack(job.id, job.token, Outcome.requeued)
         if issubclass(kind, TaskCancelled):
             return cancelled(job.id, job.token)
+        if issubclass(kind, TaskInterrupted):
+            return Ack(job.id, job.token, Outcome.interrupted)
         if issubclass(kind, TaskDelayed):
             exc = cast(TaskDelayed, exc)
             try:

@@ -14,7 +14,7 @@ import operator
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Coroutine
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -64,11 +64,13 @@ class Run:
     Attributes:
         job: the leased task.
         cancel_asked: whether the task was asked to stop; a task may check it and return.
+        stop_asked: whether the worker stops; `iterate` ends after the current item then.
         interrupted: whether an interruption was sent.
     """
 
     # Class attributes as defaults: each task creates a run, and few runs change them.
     cancel_asked = False
+    stop_asked = False
     interrupted = False
     is_open = False
 
@@ -254,18 +256,33 @@ _frequent_switches = _FrequentSwitches()
 class CoroutineRun(Run):
     """A run on an event loop."""
 
+    #: The thread of its synchronous parts.
+    executor: forks.ForkSafeExecutor | None = None
     _task: asyncio.Task[Any] | None = None
 
-    async def call(
-        self, func: Callable[..., Any], args: list[Any], kwargs: dict[str, Any], limits: TimeLimits | None
-    ) -> Any:
-        """Await the function; only there can an interruption arrive."""
+    def enter(self) -> None:
+        """Make it the current run of the context and of the asyncio task."""
         self._task = asyncio.current_task()
         current_run.set(self)
         current_work.set(self._describe)
+
+    def call(
+        self, func: Callable[..., Any], args: list[Any], kwargs: dict[str, Any], limits: TimeLimits | None
+    ) -> Coroutine[Any, Any, Any]:
+        """Await the function; only there can an interruption arrive."""
         if limits is None or self._timer is None:
-            return await self._call(func, args, kwargs)
-        self._timer.start(self, limits)
+            return self._call(func, args, kwargs)
+        return self._call_in_time(func, args, kwargs, limits, self._timer)
+
+    async def _call_in_time(
+        self,
+        func: Callable[..., Any],
+        args: list[Any],
+        kwargs: dict[str, Any],
+        limits: TimeLimits,
+        timer: TimeLimitTimer,
+    ) -> Any:
+        timer.start(self, limits)
         try:
             async with asyncio.timeout(limits.soft_s) as timeout:
                 return await self._call(func, args, kwargs)
@@ -274,7 +291,7 @@ class CoroutineRun(Run):
                 raise SoftTimeLimitExceeded from exc
             raise
         finally:
-            self._timer.stop(self)
+            timer.stop(self)
 
     async def _call(self, func: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
         pid = forks.process_id()

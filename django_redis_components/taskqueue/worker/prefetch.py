@@ -164,6 +164,11 @@ class PrefetchBuffer:
             self.wake()
         return job
 
+    def put_back(self, job: Job) -> None:
+        """Put back the job that was removed last."""
+        self._jobs.appendleft(job)
+        self.wake()
+
     def return_jobs(self) -> None:
         """Return all jobs to their queue, the last one first, so that the first one is at the head again."""
         with contextlib.suppress(IndexError):
@@ -271,12 +276,21 @@ class JobSource:
                         self._wakeups.abandon()
                 finally:
                     self.leader_lock.release()
-                    self._wake(1 + len(self.buffer))
+                    self._wake(1 if self.amount.async_share > 0.5 else 1 + len(self.buffer))
             else:
                 job = self.follow()
         if self._stopping:
             self._abandon_wait()
         return job
+
+    def take(self, is_wanted: Callable[[Job], bool]) -> Job | None:
+        """Remove and return the next job if it is wanted; otherwise wake threads, which take the buffered ones."""
+        job = self.buffer.pop()
+        if job is None or is_wanted(job):
+            return job
+        self.buffer.put_back(job)
+        self._wake(len(self.buffer))
+        return None
 
     def want(self) -> int:
         """Return how many jobs to ask for: the idle threads, and the prefetch amount."""
@@ -348,5 +362,5 @@ class JobSource:
         jobs = self._fetcher.fetch(thread, self.want())
         if len(jobs) > 1:
             self.buffer.put(jobs[1:])
-            self._wake(len(jobs) - 1)
+            self._wake(1 if self.amount.async_share > 0.5 else len(jobs) - 1)
         return jobs[0] if jobs else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import multiprocessing
 import os
@@ -121,6 +122,8 @@ def run_and_exit(
     log_buffer: LogBuffer | None = None,
 ) -> NoReturn:
     """Run the new process until its exit."""
+    # Without this, a full collection would visit all that the site has imported, and copy its pages, shared until then.
+    gc.freeze()
     code = 1
     try:
         for sibling in siblings:

@@ -23,7 +23,7 @@ from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.observability.live_events import RECORDER
 from django_redis_components.core.settings import conf
 from django_redis_components.core.slot_waits import slot_wait_limit
-from django_redis_components.taskqueue import forks
+from django_redis_components.taskqueue import forks, registry
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.outage_log import describe_error
 from django_redis_components.taskqueue.shards import Shard, home
@@ -32,14 +32,13 @@ from django_redis_components.taskqueue.stats.worker_reports import WorkerRun
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.store.workers import MAX_NAME, MAX_RUNS
 from django_redis_components.taskqueue.worker import stack
-from django_redis_components.taskqueue.worker.event_loop import EventLoop
+from django_redis_components.taskqueue.worker.event_loop import EventLoop, Start
 from django_redis_components.taskqueue.worker.execution import (
     Execution,
     execute,
     execute_on_loop,
     failure_of,
     is_coroutine,
-    prepare,
 )
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
 from django_redis_components.taskqueue.worker.interruption import CoroutineRun, Run, ThreadRun, TimeLimitTimer
@@ -96,6 +95,7 @@ class Worker:
         self._running: dict[tuple[str, str], Run] = {}
         self._loop = EventLoop(options.async_concurrency)
         self.job_source = JobSource(self.fetcher, wakeups, options.threads, self._loop.free_permits)
+        self._loop.take = self._take_coroutine
         self._loop.on_ended = self.job_source.amount.record_ended_coroutines
         self.timer = TimeLimitTimer()
         self.outcome_calls = OutcomeCalls()
@@ -175,8 +175,13 @@ class Worker:
         self._on_limit()
 
     def stop(self) -> None:
-        """Fetch nothing more, and return jobs that have not started to their queue. Running tasks continue."""
+        """Fetch nothing more, and return jobs that have not started to their queue.
+
+        Running tasks continue; those that iterate end after the current item.
+        """
         self._stopping = True
+        for run in list(self._running.values()):
+            run.stop_asked = True
         self._loop.close()
         self.job_source.stop()
 
@@ -293,6 +298,8 @@ class Worker:
 
     def _run_in_thread(self, job: Job, thread: int) -> None:
         self._running[job.id, job.token] = run = ThreadRun(job, self.timer, threading.get_ident())
+        if self._stopping:  # since `_run_or_return` has looked
+            run.stop_asked = True
         self.fetcher.mark_started(job, thread)
         if RECORDER.is_open:
             record_start(self._using, job)
@@ -343,6 +350,7 @@ class Worker:
         finally:
             if not is_on_loop:
                 self._loop.release_permit()
+        self._loop.wait_until_idle(PREFETCH_S)  # it takes what is buffered itself
 
     def _start_on_loop(self, job: Job) -> bool:
         """Start the job, for which there is a permit; return whether it runs on the event loop."""
@@ -356,6 +364,10 @@ class Worker:
                 self.request_restart("its event loop cannot start")
             self._back_off()
             return False
+        self._loop.run(*self._start_coroutine(job))
+        return True
+
+    def _start_coroutine(self, job: Job) -> Start:
         self.fetcher.mark_started(job, None)
         if RECORDER.is_open:
             record_start(self._using, job)
@@ -363,12 +375,23 @@ class Worker:
             RECORDER.leave_out()
         run = CoroutineRun(job, self.timer)
         self._running[job.id, job.token] = run
-        prepared = Context().run(prepare, job)
-        if isinstance(prepared, Ack):
-            self._finish(prepared)
-            return False
-        self._loop.run(partial(execute_on_loop, prepared, run), partial(self._end_on_loop, prepared))
-        return True
+        if self._stopping:
+            run.stop_asked = True
+        execution = Execution(job, registry.find(job.name))
+        return partial(execute_on_loop, execution, run), partial(self._end_on_loop, execution)
+
+    def _take_coroutine(self) -> Start | None:
+        """Start the next buffered job, if it is a coroutine; a thread runs others."""
+        job = None if self._stopping else self.job_source.take(is_coroutine)
+        if job is None:
+            return None
+        try:
+            self.job_source.amount.record_coroutine()
+            return self._start_coroutine(job)
+        except BaseException as exc:
+            logger.exception("Task %s[%s] ended by an error outside of its function.", job.name, job.id)
+            self._finish(failure_of(job, exc))
+            return None
 
     def _return(self, job: Job) -> None:
         self.fetcher.settle(Ack(job.id, job.token, REQUEUED))

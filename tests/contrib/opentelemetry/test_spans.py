@@ -15,9 +15,12 @@ from django_redis_components.contrib.opentelemetry import instrument, uninstrume
 from django_redis_components.taskqueue import chain
 from django_redis_components.taskqueue.exceptions import TaskIdConflict
 from django_redis_components.taskqueue.middleware import WorkerDescription, pipeline
+from django_redis_components.taskqueue.worker.execution import execute
+from django_redis_components.taskqueue.worker.interruption import ThreadRun
 from tests.architecture.sources import ROOT
 from tests.support import Store, eventually, run_async, skip_missing
-from tests.taskqueue.support import base_key, running_worker, work_off, work_until_finished
+from tests.taskqueue.iterating.tasks import go_through
+from tests.taskqueue.support import base_key, new_fetcher, running_worker, work_off, work_until_finished
 from tests.taskqueue.tasks import add, add_async, come_back, fail, fail_thrice
 
 try:
@@ -105,6 +108,20 @@ def test_a_delayed_run_is_no_error(redis_server: Store, traces: Traces) -> None:
     [run] = traces.named("process default")
     assert (run.status.status_code, run.events) == (StatusCode.UNSET, ())
     assert run.attributes["redis_components.task.outcome"] == "delayed"
+
+
+def test_a_run_that_its_worker_has_interrupted_is_no_error(redis_server: Store, traces: Traces) -> None:
+    go_through.enqueue("a", 3)
+    fetcher = new_fetcher()
+    [job] = fetcher.fetch("0", 1)
+    stopped = ThreadRun(job)
+    stopped.stop_asked = True
+
+    execute(job, stopped)
+
+    [run] = traces.named("process default")
+    assert (run.status.status_code, run.events) == (StatusCode.UNSET, ())
+    assert run.attributes["redis_components.task.outcome"] == "interrupted"
 
 
 def test_many_tasks_a_flow_and_asynchronous_code_are_traced(redis_server: Store, traces: Traces) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
@@ -88,7 +89,11 @@ def test_worker_relays_if_it_polls_and_the_app_is_installed(
 
 
 def test_poller_of_a_site_without_the_app_relays_nothing(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(startup, "run_poller", lambda *_, **__: 0)
+    def run_poller(*_: Any, beside: AbstractContextManager[None], **__: Any) -> int:
+        with beside:
+            return 0
+
+    monkeypatch.setattr(startup, "run_poller", run_poller)
     monkeypatch.setattr(runpoller.apps, "is_installed", lambda _: False)
 
     with pytest.raises(SystemExit) as caught:

@@ -10,7 +10,7 @@ from redis.exceptions import ResponseError
 from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import chain, outbox
 from django_redis_components.taskqueue.enqueue import prepare
-from django_redis_components.taskqueue.flows.enqueue import prepare_flow
+from django_redis_components.taskqueue.flows.enqueue import Callbacks, prepare_flow
 from django_redis_components.taskqueue.flows.graph import FlowGraph
 from django_redis_components.taskqueue.shards import home
 from tests.contrib.outbox.support import ready, tokens, use_outbox
@@ -95,7 +95,7 @@ def test_row_of_another_call_with_the_same_id_is_accepted_after_its_record_was_d
 
 def test_flow_is_accepted_once_for_its_row(store: Store, settings: Any) -> None:
     use_outbox(settings)
-    prepared = prepare_flow(FlowGraph(chain(add.s(1, 1), add.s(2))), None, on_commit=True)
+    prepared = prepare_flow(FlowGraph(chain(add.s(1, 1), add.s(2))), Callbacks(), on_commit=True)
     flow, client = prepared.result, connections.client()
     [accepted] = [client.execute(call) for call in prepared.calls]
 

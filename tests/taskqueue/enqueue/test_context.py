@@ -20,8 +20,8 @@ from django_redis_components.taskqueue import (
     context,
     task,
 )
-from django_redis_components.taskqueue.context import result_of_run
 from django_redis_components.taskqueue.record import MAX_METADATA_BYTES, check_progress
+from django_redis_components.taskqueue.run_start import result_of_run
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.worker.execution import Execution
 from tests.support import Proxy, Store, eventually
@@ -249,6 +249,7 @@ def test_progress_is_written_after_an_outage(
     result = proxied.enqueue()
     [job] = new_fetcher(using="proxied").fetch("0", 1)
     execution = Execution(job, proxied)
+    execution.decode()
     execution.start()
     attempt = execution.args[0]
 

@@ -25,7 +25,7 @@ from django_redis_components.taskqueue import (
     group,
     task,
 )
-from django_redis_components.taskqueue.flows.enqueue import prepare_flow
+from django_redis_components.taskqueue.flows.enqueue import Callbacks, prepare_flow
 from django_redis_components.taskqueue.flows.graph import FlowGraph
 from django_redis_components.taskqueue.task import Task
 from django_redis_components.taskqueue.worker.execution import execute
@@ -486,7 +486,7 @@ def test_signatures_are_reusable(redis_server: Store) -> None:
 
 
 def test_flow_with_large_arguments_is_sent_in_calls_of_bounded_size(redis_server: Store) -> None:
-    prepared = prepare_flow(FlowGraph(group(*[echo.s("x" * 300_000) for _ in range(10)])), None)
+    prepared = prepare_flow(FlowGraph(group(*[echo.s("x" * 300_000) for _ in range(10)])), Callbacks())
 
     assert len(prepared.calls) == 3
     assert [call.args[2] for call in prepared.calls] == [0, 0, 1]

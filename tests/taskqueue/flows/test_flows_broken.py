@@ -9,7 +9,6 @@ import pytest
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue import (
-    FlowResult,
     ParentFailed,
     TaskFailed,
     TaskResult,
@@ -18,22 +17,17 @@ from django_redis_components.taskqueue import (
     get_flow,
     get_queue,
     group,
-    registry,
 )
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.control import delete_trash
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.worker.execution import execute
 from tests.support import Store, run_async
-from tests.taskqueue.support import base_key, end_lease, fall_due, new_fetcher, recover, settle_now, work_off
+from tests.taskqueue.flows.support import WAYS, fails, is_deleted_in_a_bin, loses_its_workers, make_lucky, states
+from tests.taskqueue.support import base_key, fall_due, new_fetcher, settle_now, work_off
 from tests.taskqueue.tasks import add, echo, fail, fail_thrice, note, recorded
 
 FAILED_MS = 7 * 86_400 * 1_000
-
-
-def states(flow: FlowResult) -> list[str]:
-    flow.refresh()
-    return [result.state for result in flow.results]
 
 
 def reason(result: TaskResult) -> str:
@@ -41,49 +35,6 @@ def reason(result: TaskResult) -> str:
     [error] = result.errors
     assert error.exception_class_path == f"{ParentFailed.__module__}.{ParentFailed.__qualname__}"
     return error.message
-
-
-def fails(store: Store, result: TaskResult) -> str:
-    work_off()
-    return "failed"
-
-
-def is_cancelled(store: Store, result: TaskResult) -> str:
-    assert result.cancel()
-    return "was cancelled"
-
-
-def loses_its_workers(store: Store, result: TaskResult) -> str:
-    new_fetcher(worker="dies:1").fetch("0", 1)
-    end_lease(store, result.id)
-    assert recover(max_deliveries=1) == [(result.id, "default", "failed")]
-    return "failed"
-
-
-def is_deleted_in_a_bin(store: Store, result: TaskResult) -> str:
-    get_queue("default").purge()
-    assert run(connections.client(), delete_trash(home(), -1)) == 1
-    return "was deleted"
-
-
-def is_parked_and_deleted(store: Store, result: TaskResult) -> str:
-    known, registry.tasks = registry.tasks, {}
-    try:
-        work_off()
-    finally:
-        registry.tasks = known
-    assert get_queue("default").delete_unregistered() == 1
-    return "was deleted"
-
-
-def expires(store: Store, result: TaskResult) -> str:
-    store.raw.hset(base_key(store, "t", result.id), "X", "1 600000")
-    work_off()
-    return "expired"
-
-
-#: The ends that a task can come to without having returned anything.
-WAYS = [fails, is_cancelled, loses_its_workers, is_deleted_in_a_bin, is_parked_and_deleted, expires]
 
 
 @pytest.mark.parametrize("goes_wrong", WAYS)
@@ -194,12 +145,6 @@ def test_retrying_a_failed_parent_resumes_the_flow(store: Store) -> None:
     assert states(flow) == ["successful"] * 3
     assert recorded == [[[3], {}]]
     assert FAILED_MS - 60_000 < store.raw.pttl(base_key(store, "flow", flow.id)) <= FAILED_MS
-
-
-def make_lucky(store: Store) -> None:
-    """Let what failed by itself run with another function, as after a deploy that mends it."""
-    for job in get_queue("default").tasks("failed"):
-        store.raw.hset(base_key(store, "t", job.id), "n", echo.name)
 
 
 def test_follower_runs_only_after_both_failed_parents_are_retried(store: Store) -> None:

@@ -32,7 +32,7 @@ def states(flow: FlowResult) -> list[str]:
 
 
 def prepared(flow: Any) -> flow_enqueue.PreparedFlow:
-    return flow_enqueue.prepare_flow(FlowGraph(flow), None)
+    return flow_enqueue.prepare_flow(FlowGraph(flow), flow_enqueue.Callbacks())
 
 
 def test_repeated_enqueue_of_a_flow_creates_one_flow(proxy: Proxy, redis_server: Store) -> None:

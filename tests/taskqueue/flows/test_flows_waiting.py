@@ -157,7 +157,7 @@ def test_large_flow_is_listed_once_complete(redis_server: Store) -> None:
 
 
 def test_repeated_enqueue_of_a_flow_lists_each_task_once(store: Store) -> None:
-    sent = flow_enqueue.prepare_flow(FlowGraph(chain(note.s("a"), note.si("b"))), None)
+    sent = flow_enqueue.prepare_flow(FlowGraph(chain(note.s("a"), note.si("b"))), flow_enqueue.Callbacks())
     run(connections.client(), flow_enqueue.enqueue_flow(sent))
     assert len(waiting()) == 1
     work_off()

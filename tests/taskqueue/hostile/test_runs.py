@@ -230,15 +230,14 @@ def test_coroutine_that_is_cancelled_before_its_first_step_is_retried(
 ) -> None:
     cancelled: list[int] = []
 
-    class Loop(asyncio.SelectorEventLoop):
-        def create_task(self, coro: Any, **options: Any) -> asyncio.Task[Any]:
-            task: asyncio.Task[Any] = super().create_task(coro, **options)
-            if coro.__name__ == "execute_on_loop" and not cancelled:
+    class Task(asyncio.Task[Any]):
+        def __init__(self, coro: Any, **options: Any) -> None:
+            super().__init__(coro, **options)
+            if not cancelled:
                 cancelled.append(1)
-                task.cancel()
-            return task
+                self.cancel()
 
-    monkeypatch.setattr(asyncio, "new_event_loop", Loop)
+    monkeypatch.setattr(asyncio, "Task", Task)
     with running_worker(*QUEUES, async_concurrency=1) as worker:
         assert wait_async.enqueue(0).get(60) == "waited"
         check_good_tasks(worker, 1)

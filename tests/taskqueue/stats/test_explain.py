@@ -118,6 +118,22 @@ def test_rate_limit_gives_the_start_and_the_number_of_tasks_before(redis_server:
     assert (behind.code, behind.count) == ("rate", 2)
 
 
+def test_callbacks_say_what_starts_them(redis_server: Store, worker: None) -> None:
+    flow = chain(add.s(1, 2)).enqueue(on_error=note.s(), on_complete=note.s(), on_success=note.s())
+
+    for name in ("on_error", "on_complete", "on_success"):
+        assert codes(getattr(flow, f"{name}_result")) == [name]
+
+
+def test_member_that_failed_and_may_is_not_waited_for(redis_server: Store, worker: None) -> None:
+    flow = group(fail.s("x").on_failure("continue"), add.s(1, 2)).then(note.s()).enqueue()
+    settle_tasks("failed", 1)
+
+    reason = why(flow.last).reasons[0]
+
+    assert (reason.code, reason.count, [task.id for task in reason.tasks]) == ("waiting", 1, [flow.results[1].id])
+
+
 def test_member_of_a_flow_waits_for_its_parents(redis_server: Store, worker: None) -> None:
     flow = group(add.s(1, 2), fail.s("x")).then(note.s()).enqueue(on_error=note.s())
     last = flow.results[2]

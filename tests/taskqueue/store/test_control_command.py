@@ -456,6 +456,21 @@ def test_task_is_shown_with_its_runs_and_its_last_error(redis_server: Store) -> 
     assert "unheard-of" in refused("tasks", "show", "unheard-of")
 
 
+@pytest.mark.parametrize(
+    ("cursor", "shown"),
+    [(b'[0,"pk",41,12]', "pk 41"), (b"[0,null,1200,1200]", "item 1,200"), (b"[0,null,null,0]", "")],
+)
+def test_show_states_where_a_task_continues(redis_server: Store, cursor: bytes, shown: str) -> None:
+    result = note.enqueue("x")
+    redis_server.raw.hset(base_key(redis_server, "t", result.id), "I", cursor)
+
+    lines = redis_command("tasks", "show", result.id).splitlines()
+    found = data("tasks", "show", result.id)
+
+    assert [line.split("  ")[-1] for line in lines if line.startswith("Continues after")] == ([shown] if shown else [])
+    assert list(found["cursor"]) == ["loop", "key", "after", "done"]
+
+
 def test_task_is_shown_with_why_it_does_not_run(redis_server: Store) -> None:
     result = note.enqueue("x")
     get_queue("default").pause("line\nforged", author="ada")

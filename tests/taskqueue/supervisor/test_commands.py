@@ -30,8 +30,6 @@ from tests.taskqueue.support import (
 from tests.taskqueue.tasks import add, note
 from tools.localserver import LocalServer, ServerError, old_redis_binary
 
-pytestmark = pytest.mark.integration
-
 COMMANDS = ["runworker", "runpoller"]
 
 
@@ -65,6 +63,7 @@ HELP = {
 }
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_lists_units_bounds_and_defaults(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as raised:
@@ -93,6 +92,7 @@ WRONG_ARGUMENTS = [
 ]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(("args", "text"), WRONG_ARGUMENTS, ids=lambda value: str(value)[:20])
 def test_invalid_argument_raises_with_its_value(args: list[str], text: str) -> None:
     with pytest.raises(CommandError) as raised:
@@ -101,6 +101,7 @@ def test_invalid_argument_raises_with_its_value(args: list[str], text: str) -> N
     assert text in str(raised.value)
 
 
+@pytest.mark.integration
 def test_invalid_argument_exits_with_code_2(children: Children) -> None:
     child = children.manage("runworker", "--threads", "0")
 

@@ -19,8 +19,6 @@ from tests.support import Store, eventually
 from tests.support.processes import Child, Children
 from tests.taskqueue.support import Held, is_running, processes_of, taskqueue_settings
 
-pytestmark = pytest.mark.integration
-
 TASKS = """
 from django_redis_components.taskqueue import task
 from tests.taskqueue.tasks import hold
@@ -77,6 +75,7 @@ def worker_of(watcher: Child) -> int:
     return pid
 
 
+@pytest.mark.integration
 def test_reloader_restarts_after_changes_and_errors_and_leaves_no_process(shop: Shop) -> None:
     watcher = shop.start()
     watcher.wait_for("Worker: queues default")
@@ -167,6 +166,7 @@ def test_worker_waiting_for_redis_stops_when_its_reloader_was_killed(shop: Shop,
     eventually(lambda: not is_running(worker))
 
 
+@pytest.mark.integration
 def test_change_between_report_and_first_check_is_recorded_once(tmp_path: Path) -> None:
     module, files = tmp_path / "module.py", tmp_path / "files.json"
     module.write_text("")
@@ -185,6 +185,7 @@ def test_change_between_report_and_first_check_is_recorded_once(tmp_path: Path) 
     assert watcher.changed == [module]
 
 
+@pytest.mark.integration
 def test_reloader_client_exists_only_with_a_reloader(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert ReloaderClient.from_environment() is None
     monkeypatch.setenv(VARIABLE, f"{os.getppid()} {tmp_path / 'a b.json'}")

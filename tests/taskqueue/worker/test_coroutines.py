@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
-from django_redis_components.taskqueue import get_queue
+from django_redis_components.taskqueue import chain, get_queue
+from django_redis_components.taskqueue.flows import parents
+from django_redis_components.taskqueue.store.job import Job
 from django_redis_components.taskqueue.worker import db_connections, prefetch
 from django_redis_components.taskqueue.worker import worker as worker_module
 from django_redis_components.taskqueue.worker.event_loop import EventLoop
+from django_redis_components.taskqueue.worker.worker import Worker
 from tests.support import Store, eventually
 from tests.taskqueue.support import Held, queue_key, running_worker
 from tests.taskqueue.tasks import (
@@ -21,6 +24,7 @@ from tests.taskqueue.tasks import (
     hold_async,
     in_a_thread_async,
     leave_a_task_behind,
+    leave_synchronous_code_behind,
     note,
     note_async,
     query_async,
@@ -218,13 +222,13 @@ def test_loop_continues_after_a_coroutine_leaves_a_task(redis_server: Store, cap
         recorded[0].result()
 
 
-def test_a_message_that_cannot_be_read_fails_before_it_reaches_the_loop(redis_server: Store) -> None:
+def test_a_message_that_cannot_be_read_fails_and_its_permit_is_free_again(redis_server: Store) -> None:
     result = add_async.enqueue(1, 2)
     redis_server.raw.hset(f"{redis_server.prefix}:taskqueue:{{default}}:t:{result.id}", "b", "no json")
 
     with running_worker(async_concurrency=1) as worker:
         eventually(lambda: redis_server.raw.zcard(queue_key(redis_server, "failed")) == 1)
-        assert add_async.enqueue(2, 3).get(60) == 5, "the slot is free again"
+        assert add_async.enqueue(2, 3).get(60) == 5
         assert worker.busy() == 0
 
 
@@ -295,6 +299,61 @@ def test_coroutines_run_after_one_has_set_a_task_factory(redis_server: Store, ki
         assert set_task_factory_async.enqueue(kind).get(60) == kind
 
         assert add_async.enqueue(2, 3).get(60) == 5
+
+
+def test_loop_takes_buffered_coroutines_itself(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    passed: list[str] = []
+    run_on_loop = Worker._run_on_loop
+
+    def counted(worker: Worker, job: Job) -> None:
+        passed.append(job.id)
+        run_on_loop(worker, job)
+
+    monkeypatch.setattr(Worker, "_run_on_loop", counted)
+    note_async.enqueue_many([((number,), {}) for number in range(1_000)])
+
+    with running_worker(threads=2, burst=True) as worker:
+        eventually(lambda: not worker.is_alive())
+
+    assert sorted(recorded) == list(range(1_000))
+    assert len(passed) < 500
+
+
+def test_threads_run_the_functions_between_coroutines(redis_server: Store) -> None:
+    note_async.enqueue_many([((number,), {}) for number in range(200)])
+    hold.enqueue("0")
+    note_async.enqueue_many([((number,), {}) for number in range(200, 400)])
+    held = Held(redis_server, "0")
+
+    with running_worker(threads=2) as worker:
+        held.started()
+        eventually(lambda: len(recorded) == 400)
+        assert worker.busy() == 1
+        held.release()
+
+    assert sorted(recorded) == list(range(400))
+
+
+def test_results_of_a_flow_are_not_read_on_the_loop(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[str] = []
+    read_inputs = parents.read_inputs
+
+    def noted(*args: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return read_inputs(*args)
+
+    monkeypatch.setattr(parents, "read_inputs", noted)
+    with running_worker():
+        assert chain(add_async.s(1, 2), add_async.s(3)).enqueue().get(60) == 6
+
+    [thread] = threads
+    assert thread.startswith("asyncio")
+
+
+def test_coroutine_that_outlives_its_run_has_a_thread(redis_server: Store) -> None:
+    with running_worker():
+        assert leave_synchronous_code_behind.enqueue().get(60) == "left"
+        eventually(lambda: recorded == ["ran"])
 
 
 def test_coroutines_that_wait_for_the_loop_wake_it_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -347,7 +347,12 @@ def test_only_runs_with_limits_use_the_timer() -> None:
 
 
 def on_loop(run: CoroutineRun, func: Any, limits: TimeLimits | None = None) -> Any:
-    return asyncio.run(run.call(func, [], {}, limits))
+    return asyncio.run(call_on_loop(run, func, limits))
+
+
+async def call_on_loop(run: CoroutineRun, func: Any, limits: TimeLimits | None = None) -> Any:
+    run.enter()
+    return await run.call(func, [], {}, limits)
 
 
 def test_a_coroutine_is_cancelled_where_it_awaits() -> None:
@@ -380,7 +385,7 @@ def test_code_after_a_cancelled_coroutine_is_not_cancelled() -> None:
 
     async def whole() -> str:
         with pytest.raises(TaskCancelled):
-            await run.call(wait, [], {}, None)
+            await call_on_loop(run, wait)
         assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
         run.cancel()
         await asyncio.sleep(0.01)

@@ -22,7 +22,7 @@ from tests.taskqueue.support import (
     running_worker,
     taskqueue_settings,
 )
-from tests.taskqueue.tasks import add, hold, pid
+from tests.taskqueue.tasks import add, frozen_objects, hold, pid
 
 
 @pytest.mark.parametrize("is_restarted", [True, False])
@@ -45,6 +45,16 @@ def test_process_is_restarted_after_an_interrupted_task_unless_the_tasks_are_saf
     held.release()
     assert neighbor.get(60) == "neighbor"
     assert held.starts() == 1, "the neighbor's run was not interrupted"
+
+
+@pytest.mark.usefixtures("redis_server")
+def test_garbage_collections_of_a_process_skip_what_the_supervisor_has_imported(
+    children: Children, settings: Any
+) -> None:
+    taskqueue_settings(settings)
+    queue_worker(children)
+
+    assert frozen_objects.enqueue().get(60) > 10_000
 
 
 def test_process_without_limits_is_not_restarted() -> None:

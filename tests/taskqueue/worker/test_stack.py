@@ -121,6 +121,11 @@ async def middle(inner: Callable[[], Any]) -> None:
     await inner()
 
 
+async def called(run: CoroutineRun, inner: Callable[[], Any]) -> None:
+    run.enter()
+    await run.call(outer, [inner], {}, None)
+
+
 def test_stack_of_a_waiting_coroutine_follows_what_it_awaits() -> None:
     run, texts = CoroutineRun(JOB), []
 
@@ -128,7 +133,7 @@ def test_stack_of_a_waiting_coroutine_follows_what_it_awaits() -> None:
         await asyncio.sleep(30)
 
     async def main() -> None:
-        task = asyncio.create_task(run.call(outer, [wait], {}, None))
+        task = asyncio.create_task(called(run, wait))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         texts.append(stack.stack_of(run))
@@ -166,7 +171,7 @@ def test_stack_ends_at_an_awaitable_of_the_site() -> None:
         await Proxied()
 
     async def main() -> None:
-        task = asyncio.create_task(run.call(outer, [wait], {}, None))
+        task = asyncio.create_task(called(run, wait))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         texts.append(stack.stack_of(run))
@@ -187,7 +192,7 @@ def test_stack_of_a_coroutine_that_blocks_its_loop_is_that_of_the_thread() -> No
         started.set()
         release.wait()
 
-    loop = threading.Thread(target=lambda: asyncio.run(run.call(outer, [block], {}, None)))
+    loop = threading.Thread(target=lambda: asyncio.run(called(run, block)))
     loop.start()
     started.wait()
 

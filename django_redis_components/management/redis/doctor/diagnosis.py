@@ -12,6 +12,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.client.endpoint import naming_server
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.management.redis.doctor.findings import Finding, Report
+from django_redis_components.management.redis.doctor.formats import check_formats
 from django_redis_components.management.redis.doctor.keyspace import check_keys
 from django_redis_components.management.redis.doctor.names import check_names
 from django_redis_components.management.redis.doctor.permissions import check_database, check_redis_user
@@ -43,6 +44,7 @@ def diagnose(using: str, scan: int) -> Report:
     is_supported = not any(finding.code == "server_version" for finding in report.findings)
     if is_supported:
         check_redis_user(client, report)
+        check_formats(using, client, report)
         check_names(client, report)
         check_keys(shard, client, report, scan)
     check_database(report)

@@ -12,6 +12,7 @@ from redis.exceptions import NoPermissionError, ResponseError
 from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.protocol import Command, Read
 from django_redis_components.core.settings import conf
+from django_redis_components.core.stored_formats import WRITTEN
 from django_redis_components.dashboard.locks.scan import escape_glob
 from django_redis_components.management.redis.doctor.findings import Finding, Report
 from django_redis_components.taskqueue.fields import Field, Key, Part
@@ -25,28 +26,8 @@ LARGEST = 10
 LARGE_BYTES = 100 * 1024 * 1024
 #: Most keys named in a finding.
 MAX_NAMED = 5
-#: Components that write keys.
-COMPONENTS = frozenset(
-    {
-        "aggregation",
-        "analytics",
-        "autocomplete",
-        "bloom",
-        "catalog",
-        "expiry",
-        "files",
-        "geoip",
-        "live",
-        "locks",
-        "messaging",
-        "problems",
-        "ratelimits",
-        "search",
-        "semaphores",
-        "taskqueue",
-        "transactions",
-    }
-)
+#: Second parts of the keys of this package.
+COMPONENTS = frozenset(WRITTEN) | {"format"}
 #: Parts of a queue that contain tasks.
 _TASK_PARTS = {
     Part.ready, Part.requeued, Part.priority, Part.scheduled, Part.limited, Part.running, Part.waiting,

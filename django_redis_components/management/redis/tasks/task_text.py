@@ -32,6 +32,7 @@ def details(result: TaskResult, why: Explanation, *, with_arguments: bool = Fals
         "reasons": [fields_of(reason) for reason in why.reasons],
         "versions": dict(why.versions),
         "progress": dataclasses.asdict(progress) if progress else None,
+        "cursor": result.cursor._asdict() if result.cursor else None,
         "metadata": result.metadata,
         "runs": [dataclasses.asdict(run) for run in result.timeline],
         "errors": [dataclasses.asdict(error) for error in result.errors],
@@ -92,6 +93,9 @@ def _facts(result: TaskResult, why: Explanation, with_arguments: bool) -> Iterat
     if progress := result.progress:
         share = f" ({progress.fraction:.0%})" if progress.fraction is not None else ""
         yield "Progress", f"{progress.done:g}{share} {progress.note}".rstrip()
+    if (cursor := result.cursor) and result.state != "successful" and cursor.after is not None:
+        what = f"{cursor.key} {cursor.after}" if cursor.key else f"item {cursor.after:,}"
+        yield "Continues after", one_line(what)
     if with_arguments:
         yield "Arguments", arguments_of(result)
 

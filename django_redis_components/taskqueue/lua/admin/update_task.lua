@@ -81,6 +81,9 @@ end
 -- A task that needs another place is taken out of its own.
 local changes_limits, task = false, nil
 for index = 8, #ARGV, 2 do
+  if ARGV[index] == F.body and ARGV[index + 1] ~= body then
+    redis.call("HDEL", record, F.cursor) -- it is a position in what the earlier arguments named
+  end
   changes_limits = changes_limits or ARGV[index] == F.concurrency or ARGV[index] == F.rate
 end
 local has_place = state ~= S.waiting and state ~= S.unregistered

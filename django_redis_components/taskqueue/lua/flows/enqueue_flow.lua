@@ -2,14 +2,15 @@
 -- Precondition: the ids are new, or the call is a repetition; the parts are sent one after the other.
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] flow_id  id
--- ARGV[2] tasks  how many the whole flow has, without the on_error task
+-- ARGV[2] tasks  how many the whole flow has, without the callbacks
 -- ARGV[3] last  1: this is the last part
 -- ARGV[4] ttl_ms  how long the flow is kept when all tasks have succeeded
 -- ARGV[5] failed_ttl_ms  how long it is kept otherwise
 -- ARGV[6] on_error  number of the task that runs when another fails; empty: none
 -- ARGV[7] result_of  JSON: the numbers of the tasks whose results are the flow's
 -- ARGV[8] row  empty, or the token of the flow's row in the outbox: then it is accepted once, also after it was deleted
--- ARGV[9..] nodes  for each task: number, followers, open parents, n, and the n arguments of enqueue.lua
+-- ARGV[9..] nodes  for each task: number, followers, open parents, n, and the n arguments of enqueue.lua. The number of
+--          the on_complete task is tasks + 1, that of the on_success task tasks + 2
 -- DERIVED base:flow:<flow> hash, base:t:<id> hash, base:q:<queue>:ready list, :scheduled, :priority, :waiting zsets,
 --         base:sequence string, base:queues, :unfinished_flows, :wakeup:* zsets, base:paused hash, base:limit:* strings,
 --         base:outbox zset
@@ -25,7 +26,7 @@ local failed_ttl_ms = ARGV[5]
 local on_error = ARGV[6]
 local result_of = ARGV[7]
 local row = ARGV[8]
--- @include limit_key
+-- @include flow_accept
 -- @lazy flow: node, hold, start
 
 local ctx = new_context(base)
@@ -36,31 +37,14 @@ if accepted_before then
   return tonumber(accepted_before)
 end
 
--- Write the record and the node of one task; args[first] to args[last] are the arguments of enqueue.lua.
-local function accept_node(number, followers, open_parents, args, first_arg, last_arg)
-  local id, queue, due, _, _, expires = unpack(args, first_arg, first_arg + 5)
-  local record = task_key(ctx, id)
-  redis.call("HSET", record, F.queue, queue, F.enqueued_at_us, ctx.now_us, F.state, S.waiting,
-    F.flow_ref, flow_id .. "/" .. number)
-  redis.call("HSET", record, unpack(args, first_arg + 6, last_arg))
-  store_limits(ctx, args, first_arg + 6, last_arg)
-  redis.call("PEXPIRE", record, T.partial_flow_ms)
-  redis.call("HSET", key, number, id .. " " .. followers)
-  if open_parents > 0 then
-    redis.call("HSET", key, FLOW.open_parents .. number, open_parents)
-  end
-  if due ~= "" then
-    redis.call("HSET", key, FLOW.due .. number, due)
-  end
-  if expires ~= "" then
-    redis.call("HSET", key, FLOW.expires .. number, expires)
-  end
-end
-
 local index = 9
 while index <= #ARGV do
   local number, followers, open_parents, count = unpack(ARGV, index, index + 3)
-  accept_node(number, followers, tonumber(open_parents), ARGV, index + 4, index + 3 + count)
+  accept_node(ctx, key, flow_id, number, followers, ARGV, index + 4, index + 3 + count)
+  redis.call("PEXPIRE", task_key(ctx, ARGV[index + 4]), T.partial_flow_ms)
+  if tonumber(open_parents) > 0 then
+    redis.call("HSET", key, FLOW.open_parents .. number, open_parents)
+  end
   index = index + 4 + count
 end
 redis.call("PEXPIRE", key, T.partial_flow_ms)
@@ -69,9 +53,10 @@ if not last then
 end
 
 local ids = {}
-for number = 0, tasks - 1 + (on_error ~= "" and 1 or 0) do
+for number = 0, tasks + 2 do
   ids[number] = flow().node(key, number)
-  if not ids[number] or redis.call("PERSIST", task_key(ctx, ids[number])) == 0 then
+  local is_needed = number < tasks or number == tonumber(on_error)
+  if (ids[number] or is_needed) and redis.call("PERSIST", task_key(ctx, ids[number] or "")) == 0 then
     return 0
   end
 end
@@ -82,11 +67,13 @@ redis.call("ZADD", base_key(ctx, K.unfinished_flows), ctx.now_ms, flow_id)
 if row ~= "" then
   redis.call("ZADD", base_key(ctx, K.outbox), ctx.now_us, row)
 end
-if on_error ~= "" then
-  redis.call("HSET", key, FLOW.on_error, on_error)
+for offset, field in ipairs({ FLOW.on_error, FLOW.on_complete, FLOW.on_success }) do
+  if ids[tasks + offset - 1] then
+    redis.call("HSET", key, field, tasks + offset - 1)
+  end
 end
 for number, id in pairs(ids) do
-  if number == tasks or redis.call("HEXISTS", key, FLOW.open_parents .. number) == 1 then
+  if number >= tasks or redis.call("HEXISTS", key, FLOW.open_parents .. number) == 1 then
     flow().hold(ctx, number, id)
   end
 end

@@ -4,9 +4,10 @@
 -- ARGV[1] flow_id  id
 -- ARGV[2] limit  how many tasks, and failed tasks, are read in detail
 -- DERIVED base:flow:<flow> hash, base:t:<id> hash
--- Returns {now_us, tasks, states, rows, failed, on_error}: tasks is how many the flow has; states a flat list of state
---         and number; each row {number, id, followers, state, name, queue}, in rows the first tasks, in failed
---         the first failed ones; on_error is such a row, or empty; state is not_run if a task before it has failed
+-- Returns {now_us, tasks, states, rows, failed, callbacks}: tasks is how many the flow has, those that were added
+--         included; states a flat list of state and number; each row {number, id, followers, state, name, queue}, in rows the first tasks, in failed
+--         the first failed ones; callbacks has such a row, or an empty list, for on_error, on_complete and on_success;
+--         state is not_run if a task before it has failed, and ignored if it ended without success and may
 -- Returns {}: no flow has this id
 -- Cost: O(tasks)
 local base = KEYS[1]
@@ -16,17 +17,21 @@ local limit = tonumber(ARGV[2])
 
 local ctx = new_context(base)
 local key = base_key(ctx, K.flow, flow_id)
-local tasks = tonumber(redis.call("HGET", key, FLOW.tasks) or nil)
+local tasks, added = unpack(redis.call("HMGET", key, FLOW.tasks, FLOW.added))
 if not tasks then
   return {}
 end
+tasks, added = tonumber(tasks), tonumber(added or 0)
 
 -- Return the id and the state of a task, and its followers; a deleted task counts as cancelled.
 local function state_of(number)
   local node, failed_parents = unpack(redis.call("HMGET", key, number, FLOW.failed_parents .. number))
   local id, followers = string.match(node or "", "^(%S+) ?(.*)$")
-  local state = id and redis.call("HGET", task_key(ctx, id), F.state) or S.cancelled
-  if state == S.failed and tonumber(failed_parents or 0) > 0 then
+  local state, on_failure = unpack(redis.call("HMGET", task_key(ctx, id or ""), F.state, F.on_failure))
+  state = state or S.cancelled
+  if on_failure == "ignore" and (state == S.failed or state == S.cancelled or state == S.expired) then
+    state = "ignored"
+  elseif state == S.failed and tonumber(failed_parents or 0) > 0 then
     state = "not_run"
   end
   return id or "", state, followers or ""
@@ -38,10 +43,11 @@ local function row(number, id, state, followers)
 end
 
 local counts, rows, failed = {}, {}, {}
-for number = 0, tasks - 1 do
+for position = 0, tasks + added - 1 do
+  local number = position < tasks and position or position + 3 -- behind the numbers of the callbacks
   local id, state, followers = state_of(number)
   counts[state] = (counts[state] or 0) + 1
-  if number < limit then
+  if position < limit then
     rows[#rows + 1] = row(number, id, state, followers)
   end
   if state == S.failed and #failed < limit then
@@ -53,6 +59,9 @@ for state, count in pairs(counts) do
   states[#states + 1] = state
   states[#states + 1] = count
 end
-local id, state = state_of(tasks)
-local on_error = redis.call("EXISTS", task_key(ctx, id)) == 1 and row(tasks, id, state, "") or {}
-return { ctx.now_us, tasks, states, rows, failed, on_error }
+local callbacks = {}
+for number = tasks, tasks + 2 do
+  local id, state = state_of(number)
+  callbacks[#callbacks + 1] = redis.call("EXISTS", task_key(ctx, id)) == 1 and row(number, id, state, "") or {}
+end
+return { ctx.now_us, tasks + added, states, rows, failed, callbacks }

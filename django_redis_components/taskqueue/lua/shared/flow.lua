@@ -1,83 +1,67 @@
 -- Flows: tasks that wait for other tasks. A flow's hash has for each number the task's id and the numbers of its
 -- followers, and the fields of `FlowField`. Records of successful tasks get no TTL before the flow has finished:
--- followers read the results there.
--- @include placement
--- @include times
+-- followers read the results there. Behind the numbers of the members come those of the callbacks, on_error, on_complete
+-- and on_success, whether the flow has them or not.
+-- @include flow_tasks
 -- @lazy counters: count
 -- @lazy results: add_error, notify_waiters
 
 -- Followers of one failed task that are deleted with it at most; the others have a TTL.
 local MAX_DELETED = 100
 
--- Return the flow's key and the task's number, from "flow/number".
-local function parse_ref(ctx, flow_ref)
-  local flow_id, number = string.match(flow_ref, "^(.+)/(%d+)$")
-  return base_key(ctx, K.flow, flow_id), number
-end
-
--- Return the id of a task of the flow, and the numbers of its followers.
-local function node(key, number)
-  return string.match(redis.call("HGET", key, number) or "", "^(%S+) ?(.*)$")
-end
-
-local function is_in_state(ctx, id, state)
-  return redis.call("HGET", task_key(ctx, id), F.state) == state
-end
-
--- Run a command on the record of each successful task. The on_error task comes after all others.
-local function each_successful(ctx, key, command, ...)
-  for number = 0, tonumber(redis.call("HGET", key, FLOW.tasks)) do
-    local id = node(key, number)
-    if id and is_in_state(ctx, id, S.successful) then
-      redis.call(command, task_key(ctx, id), ...)
-    end
+-- Start a callback that waits, as a task that must finish before the flow does. Return whether it was started.
+local function start_callback(ctx, key, field)
+  local number = redis.call("HGET", key, field)
+  if not number then
+    return false
   end
+  redis.call("HDEL", key, field)
+  local id = node(key, number)
+  if not is_in_state(ctx, id, S.waiting) then
+    return false
+  end
+  redis.call("HINCRBY", key, FLOW.unfinished, 1)
+  redis.call("PERSIST", task_key(ctx, id))
+  start(ctx, key, number, id)
+  return true
 end
 
--- List a task as waiting, by the time of acceptance and in the order of the flow.
-local function hold(ctx, number, id)
-  local queue, enqueued_us = unpack(redis.call("HMGET", task_key(ctx, id), F.queue, F.enqueued_at_us))
-  index_queue(ctx, queue)
-  redis.call("ZADD", queue_key(ctx, queue, P.waiting), enqueued_us + number, id)
-end
-
--- Put a task that has waited for others into its queue.
-local function start(ctx, key, number, id)
-  local record = task_key(ctx, id)
-  local queue, priority = unpack(redis.call("HMGET", record, F.queue, F.priority))
+-- Take the on_success task of a flow that has failed out of the index: a retry of what failed lets it wait again.
+local function unlist_on_success(ctx, key, number, ttl_ms)
+  local id = node(key, number)
+  local queue = redis.call("HGET", task_key(ctx, id), F.queue) or ""
   redis.call("ZREM", queue_key(ctx, queue, P.waiting), id)
-  local due, expires = unpack(redis.call("HMGET", key, FLOW.due .. number, FLOW.expires .. number))
-  local due_ms = due and parse_due(due, ctx.now_us) or 0
-  if expires then
-    redis.call("HSET", record, F.expiry, parse_expiry(expires, ctx.now_us, due_ms))
-  end
-  index_queue(ctx, queue)
-  if due_ms > ctx.now_ms then
-    redis.call("HSET", record, F.state, S.scheduled, F.due_at_ms, due_ms)
-    schedule(ctx, queue, id, due_ms)
-    return
-  end
-  redis.call("HSET", record, F.state, S.ready, F.placed_at_us, ctx.now_us)
-  if priority then
-    push_priority(ctx, queue, id, priority)
-  else
-    redis.call("RPUSH", queue_key(ctx, queue, P.ready), id)
-  end
-  notify_queue(ctx, queue)
+  redis.call("PEXPIRE", task_key(ctx, id), ttl_ms)
 end
 
--- Count a finished task. The last one starts the TTL of the flow and its results, and deletes an unused on_error task.
-local function count_finished(ctx, key)
-  if redis.call("HINCRBY", key, FLOW.unfinished, -1) > 0 then
+-- Delete an on_error task that was not needed.
+local function delete_on_error(ctx, key, number)
+  local id = node(key, number)
+  local queue = redis.call("HGET", task_key(ctx, id), F.queue) or ""
+  redis.call("ZREM", queue_key(ctx, queue, P.waiting), id)
+  redis.call("DEL", task_key(ctx, id))
+  redis.call("HDEL", key, FLOW.on_error)
+end
+
+-- Count finished tasks. After the last member the callbacks start; after these the TTL of the flow and its results does.
+local function count_finished(ctx, key, finished)
+  if redis.call("HINCRBY", key, FLOW.unfinished, -finished) > 0 then
     return
   end
-  local has_failed, ttl_ms, failed_ttl_ms, on_error = unpack(redis.call("HMGET", key,
-    FLOW.has_failed, FLOW.ttl_ms, FLOW.failed_ttl_ms, FLOW.on_error))
+  local has_failed, failed, ttl_ms, failed_ttl_ms, on_error, on_success = unpack(redis.call("HMGET", key,
+    FLOW.has_failed, FLOW.failed, FLOW.ttl_ms, FLOW.failed_ttl_ms, FLOW.on_error, FLOW.on_success))
   if on_error then
-    local id = node(key, on_error)
-    local queue = redis.call("HGET", task_key(ctx, id), F.queue) or ""
-    redis.call("ZREM", queue_key(ctx, queue, P.waiting), id)
-    redis.call("DEL", task_key(ctx, id))
+    delete_on_error(ctx, key, on_error)
+  end
+  local is_started = start_callback(ctx, key, FLOW.on_complete)
+  if on_success and tonumber(failed or 0) > 0 then
+    unlist_on_success(ctx, key, on_success, failed_ttl_ms)
+  elseif on_success then
+    is_started = start_callback(ctx, key, FLOW.on_success) or is_started
+  end
+  if is_started then
+    redis.call("HSET", key, FLOW.failed_at_end, failed or 0)
+    return
   end
   local life_ms = has_failed and failed_ttl_ms or ttl_ms
   each_successful(ctx, key, "PEXPIRE", life_ms)
@@ -85,17 +69,12 @@ local function count_finished(ctx, key)
   redis.call("ZREM", base_key(ctx, K.unfinished_flows), string.sub(key, #base_key(ctx, K.flow, "") + 1))
 end
 
-local function start_on_error(ctx, key, first_error)
-  local number = redis.call("HGET", key, FLOW.on_error)
-  if not number then
-    return
-  end
-  redis.call("HDEL", key, FLOW.on_error)
-  local id = node(key, number)
-  if is_in_state(ctx, id, S.waiting) then
-    redis.call("HINCRBY", key, FLOW.unfinished, 1)
+-- Count a failure, and start the on_error task if it is the flow's first.
+local function count_failure(ctx, key, first_error)
+  redis.call("HSET", key, FLOW.has_failed, 1)
+  redis.call("HINCRBY", key, FLOW.failed, 1)
+  if start_callback(ctx, key, FLOW.on_error) then
     redis.call("HSET", key, FLOW.first_error, first_error)
-    start(ctx, key, number, id)
   end
 end
 
@@ -115,39 +94,107 @@ local function fail_waiting(ctx, id, queue, name, waiters, error_json, ttl_ms)
   counters().count(ctx, queue, name, O.failed)
 end
 
--- Fail all tasks that come after one which cannot succeed any more; `reason`: failed, was cancelled, …
-local function fail_followers(ctx, id, flow_ref, reason)
-  local key, number = parse_ref(ctx, flow_ref)
-  if not node(key, number) then
-    return
+-- Return the name of a task, without characters that JSON escapes.
+local function name_of(ctx, id)
+  return (string.gsub(redis.call("HGET", task_key(ctx, id), F.task_name) or "?", '["\\%c]', "?"))
+end
+
+-- Note that a task ended without success. Return what happens to its followers: they stop waiting for it, once, if it
+-- may fail, and are not run otherwise.
+local function followers_of_failed(ctx, key, number, id, reason, not_run)
+  local _, followers = node(key, number)
+  local on_failure = redis.call("HGET", task_key(ctx, id), F.on_failure)
+  if not on_failure then
+    return { followers = followers, not_run = not_run }
   end
-  if redis.call("HGET", key, FLOW.on_error) == number then
-    redis.call("HDEL", key, FLOW.on_error) -- the on_error task itself, before any failure: no task waits for it
-    return
+  local text = on_failure .. " " .. name_of(ctx, id) .. " " .. reason
+  return { followers = redis.call("HSETNX", key, FLOW.failure .. id, text) == 1 and followers or "" }
+end
+
+-- Let a follower wait for one task less. Return its id if it should start, but was deleted.
+local function wait_for_one_less(ctx, key, follower)
+  if redis.call("HINCRBY", key, FLOW.open_parents .. follower, -1) ~= 0 then
+    return nil
   end
-  local name = string.gsub(redis.call("HGET", task_key(ctx, id), F.task_name) or "?", '["\\%c]', "?")
+  local id = node(key, follower)
+  if is_in_state(ctx, id, S.waiting) then
+    start(ctx, key, follower, id)
+  elseif redis.call("EXISTS", task_key(ctx, id)) == 0 then
+    return id
+  end
+end
+
+-- Fail a follower that waits for a task which cannot succeed any more. Return its id if it was waiting.
+local function fail_follower(ctx, key, follower, error_json)
+  redis.call("HINCRBY", key, FLOW.failed_parents .. follower, 1)
+  local id = node(key, follower)
+  local state, waiters, queue, name, on_failure = unpack(redis.call("HMGET", task_key(ctx, id),
+    F.state, F.waiters, F.queue, F.task_name, F.on_failure))
+  if state ~= S.waiting then
+    return nil
+  end
+  fail_waiting(ctx, id, queue, name, waiters, error_json, redis.call("HGET", key, FLOW.failed_ttl_ms))
+  if on_failure ~= "ignore" then
+    redis.call("HINCRBY", key, FLOW.failed, 1)
+  end
+  return id
+end
+
+-- Note that a task cannot succeed any more; `reason`: failed, was cancelled, … Return as `followers_of_failed`.
+local function fail_node(ctx, key, number, id, reason)
+  local name = name_of(ctx, id)
   redis.call("HSET", key, FLOW.open_parents .. number, -1) -- its parents may still succeed: never start or fail it again
-  local ttl_ms = redis.call("HGET", key, FLOW.failed_ttl_ms)
-  redis.call("PEXPIRE", task_key(ctx, id), ttl_ms)
-  redis.call("HSET", key, FLOW.has_failed, 1)
-  start_on_error(ctx, key, id .. " " .. name .. " " .. reason)
-  local error_json = not_run_error(string.format("task %s (%s), on which it depends, %s", id, name, reason))
-  local failed = { number }
-  while #failed > 0 do
-    local _, followers = node(key, table.remove(failed))
-    for follower in string.gmatch(followers, "%d+") do
-      redis.call("HINCRBY", key, FLOW.failed_parents .. follower, 1)
-      local after = node(key, follower)
-      local state, waiters, queue, task_name = unpack(redis.call("HMGET", task_key(ctx, after),
-        F.state, F.waiters, F.queue, F.task_name))
-      if state == S.waiting then
-        fail_waiting(ctx, after, queue, task_name, waiters, error_json, ttl_ms)
-        count_finished(ctx, key)
-        failed[#failed + 1] = follower
+  redis.call("PEXPIRE", task_key(ctx, id), redis.call("HGET", key, FLOW.failed_ttl_ms))
+  if redis.call("HGET", task_key(ctx, id), F.on_failure) ~= "ignore" then
+    count_failure(ctx, key, id .. " " .. name .. " " .. reason)
+  end
+  local text = string.format("task %s (%s), on which it depends, %s", id, name, reason)
+  return followers_of_failed(ctx, key, number, id, reason, not_run_error(text))
+end
+
+-- Go through what comes after tasks that have ended, of which `ends` tells what happens to their followers.
+local function advance(ctx, key, ends)
+  local finished = 1
+  while #ends > 0 do
+    local ended = table.remove(ends)
+    for follower in string.gmatch(ended.followers, "%d+") do
+      local failed, deleted
+      if ended.not_run then
+        failed = fail_follower(ctx, key, follower, ended.not_run)
+      else
+        deleted = wait_for_one_less(ctx, key, follower)
       end
+      if failed then
+        ends[#ends + 1] = followers_of_failed(ctx, key, follower, failed, "was not run", ended.not_run)
+      elseif deleted then
+        ends[#ends + 1] = fail_node(ctx, key, follower, deleted, "was deleted")
+      end
+      finished = finished + ((failed or deleted) and 1 or 0)
     end
   end
-  count_finished(ctx, key)
+  count_finished(ctx, key, finished)
+end
+
+-- Count a callback that ended, if it had been started.
+local function end_callback(ctx, key, number)
+  for _, field in ipairs({ FLOW.on_error, FLOW.on_complete, FLOW.on_success }) do
+    if redis.call("HGET", key, field) == number then
+      redis.call("HDEL", key, field)
+      return
+    end
+  end
+  count_finished(ctx, key, 1)
+end
+
+-- A task cannot succeed any more: its followers fail, or stop waiting for it if it may fail.
+local function fail_followers(ctx, id, flow_ref, reason)
+  local key, number = parse_ref(ctx, flow_ref)
+  local line, tasks = unpack(redis.call("HMGET", key, number, FLOW.tasks))
+  if line and is_callback(number, tasks) then
+    end_callback(ctx, key, number)
+  elseif line then
+    advance(ctx, key, { fail_node(ctx, key, number, id, reason) })
+  end
 end
 
 -- Delete the tasks that have failed because of one that is deleted, and cannot be retried any more without it.
@@ -155,8 +202,9 @@ local function delete_failed_followers(ctx, flow_ref)
   local key, number = parse_ref(ctx, flow_ref)
   local parents, budget = { number }, MAX_DELETED
   while #parents > 0 and budget > 0 do
-    local _, followers = node(key, table.remove(parents))
-    for follower in string.gmatch(followers or "", "%d+") do
+    local id, followers = node(key, table.remove(parents))
+    local was_tolerated = redis.call("HEXISTS", key, FLOW.failure .. (id or "")) == 1
+    for follower in string.gmatch(not was_tolerated and followers or "", "%d+") do
       local after = node(key, follower)
       if budget > 0 and after and is_in_state(ctx, after, S.failed) then
         redis.call("UNLINK", task_key(ctx, after), task_key(ctx, after) .. ":errors")
@@ -167,23 +215,18 @@ local function delete_failed_followers(ctx, flow_ref)
   end
 end
 
--- Start the followers of a successful task that wait for no other.
+-- Start the followers of a successful task that wait for no other. They do not wait for one that had failed before and may
+-- fail.
 local function task_succeeded(ctx, id, flow_ref)
   local key, number = parse_ref(ctx, flow_ref)
-  local _, followers = node(key, number)
-  if not followers then
+  local line, tasks, failure = unpack(redis.call("HMGET", key, number, FLOW.tasks, FLOW.failure .. id))
+  if not line then
     return
   end
   redis.call("PERSIST", task_key(ctx, id))
-  for follower in string.gmatch(followers, "%d+") do
-    if redis.call("HINCRBY", key, FLOW.open_parents .. follower, -1) == 0 then
-      local after = node(key, follower)
-      if is_in_state(ctx, after, S.waiting) then
-        start(ctx, key, follower, after)
-      elseif redis.call("EXISTS", task_key(ctx, after)) == 0 then
-        fail_followers(ctx, after, string.match(flow_ref, "^.+/") .. follower, "was deleted")
-      end
-    end
+  if is_callback(number, tasks) then
+    end_callback(ctx, key, number)
+  else
+    advance(ctx, key, { { followers = failure and "" or string.match(line, " (.*)$") } })
   end
-  count_finished(ctx, key)
 end

@@ -1,6 +1,6 @@
 -- Flows that would wait for ever, since the record of a task or the flow itself was evicted or deleted: their tasks fail.
 -- @include context
--- @lazy flow: parse_ref, node, fail_followers, fail_waiting, not_run_error
+-- @lazy flow: parse_ref, node, last_number, fail_followers, fail_waiting, not_run_error
 
 -- Tasks of flows that one call examines, about: a flow has 5,000 at most.
 local MAX_EXAMINED = 10000
@@ -13,10 +13,13 @@ local UNFINISHED = {
 -- that may have been lost before they finished, and the ones that had failed or did not run.
 local function examine(ctx, key, tasks)
   local unfinished, lost, failed = 0, {}, {}
-  local on_error = redis.call("HGET", key, FLOW.on_error)
-  local last = (on_error or redis.call("HEXISTS", key, FLOW.first_error) == 0) and tasks - 1 or tasks
-  for number = 0, last do
-    local id = flow().node(key, number)
+  local waiting = {} -- callbacks that have not been started: not counted
+  for _, number in ipairs(redis.call("HMGET", key, FLOW.on_error, FLOW.on_complete, FLOW.on_success)) do
+    waiting[tonumber(number) or -1] = true
+  end
+  local has_failed_once = redis.call("HEXISTS", key, FLOW.first_error) == 1
+  for number = 0, flow().last_number(key) do
+    local id = not waiting[number] and (number ~= tasks or has_failed_once) and flow().node(key, number)
     local state = id and redis.call("HGET", task_key(ctx, id), F.state)
     if UNFINISHED[state] then
       unfinished = unfinished + 1

@@ -38,6 +38,13 @@ outcomes_by_name[O.delayed] = function(ctx, run, _, delay_ms)
   schedule(ctx, run.queue, run.id, due_ms)
 end
 
+-- Its worker stopped while it iterated: return the task to the head of the requeued list. It continues at its cursor.
+outcomes_by_name[O.interrupted] = function(ctx, run)
+  redis.call("HSET", run.record, F.worker_ids, run.worker_ids, F.history, run.history)
+  requeue(ctx, run.id, run.queue, P.requeued, "LPUSH")
+  notify_queue(ctx, run.queue)
+end
+
 -- Leased, but not started: return the task to the head of the requeued list, as if it had not been leased.
 outcomes_by_name[O.requeued] = function(ctx, run)
   local history, claim = unpack(redis.call("HMGET", run.record, F.history, F.unique_claim))

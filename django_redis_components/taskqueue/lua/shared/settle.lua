@@ -7,7 +7,9 @@
 -- @lazy rare: limit_queue, results, unique, error_stats, flow, outcomes
 
 -- Outcomes after which a task runs again, unless its cancellation was requested.
-local RUNS_AGAIN = { [O.retried] = true, [O.delayed] = true, [O.requeued] = true, [O.unregistered] = true }
+local RUNS_AGAIN = {
+  [O.retried] = true, [O.delayed] = true, [O.interrupted] = true, [O.requeued] = true, [O.unregistered] = true,
+}
 
 -- Fields that every running record has: those read here, the message, and when it was first leased.
 local PLAIN_FIELDS = 8
@@ -61,10 +63,10 @@ local function settle_run(ctx, id, token, outcome, payload, detail, ttl_ms, ran_
   end
   local worker_ids = earlier_ids and rare().results().append_worker(earlier_ids, ctx.worker) or ctx.worker
   if cancel_request and RUNS_AGAIN[outcome] then
-    worker_ids = outcome == O.retried and worker_ids or earlier_ids or ""
+    worker_ids = (outcome == O.retried or outcome == O.interrupted) and worker_ids or earlier_ids or ""
     outcome, ttl_ms = O.cancelled, string.match(cancel_request, "%d+$")
   end
-  if outcome ~= O.requeued then
+  if outcome ~= O.requeued and outcome ~= O.interrupted then
     -- The task has waited since it was enqueued, due or put into a list again.
     local since_us = math.max(enqueued_us, (due_ms or 0) * 1000, placed_us or 0)
     if fingerprint and fingerprint ~= "" then

@@ -7,8 +7,8 @@
 -- @include limit_key
 -- @lazy unique: unique_key
 
--- Fields of options of the earlier call that the later one may not have.
-local OPTIONS = { F.expiry, F.concurrency, F.rate, F.max_deliveries, F.origin, F.metadata }
+-- Fields of options of the earlier call that the later one may not have, and the cursor in what its arguments named.
+local OPTIONS = { F.expiry, F.concurrency, F.rate, F.max_deliveries, F.origin, F.metadata, F.cursor }
 
 local function accepts_any()
   return true

@@ -35,9 +35,9 @@ local record = task_key(ctx, id)
 local SEARCHED, MAX_MEMBERS, MAX_FLOW, MAX_WORKERS, MAX_TRASH = 1000, 5, 500, 200, 200
 local NAMES = {
   F.queue, F.task_name, F.body, F.enqueued_at_us, F.state, F.due_at_ms, F.placed_at_us, F.priority, F.unique_claim,
-  F.expiry, F.concurrency, F.rate, F.max_deliveries, F.metadata, F.flow_ref, F.lease, F.leased_at_us,
+  F.expiry, F.concurrency, F.rate, F.max_deliveries, F.metadata, F.flow_ref, F.on_failure, F.lease, F.leased_at_us,
   F.first_leased_at_us, F.finished_at_us, F.attempts, F.runs, F.deliveries, F.worker_ids, F.history, F.return_value,
-  F.cancel_request, F.origin,
+  F.cancel_request, F.origin, F.cursor,
 }
 
 -- An id such as "x:errors" names another key of a task, of another type.
@@ -172,20 +172,20 @@ end
 local function add_flow(flow_ref)
   local flows = flow()
   local key, number = flows.parse_ref(ctx, flow_ref)
-  local tasks, unfinished, on_error, parents = unpack(redis.call("HMGET", key,
-    FLOW.tasks, FLOW.unfinished, FLOW.on_error, FLOW.open_parents .. number))
+  local tasks, unfinished, parents = unpack(redis.call("HMGET", key, FLOW.tasks, FLOW.unfinished, FLOW.open_parents .. number))
   if not tasks then
     return
   end
   add_fact("flow_tasks", tasks)
   add_fact("flow_unfinished", unfinished or 0)
   add_fact("open_parents", parents or 0)
-  add_fact("is_on_error", on_error == number and 1 or 0)
+  add_fact("callback", math.max(0, number - (tonumber(tasks) or number) + 1)) -- 1: on_error, 2: on_complete, 3: on_success
   local listed, last = 0, tonumber(number) - 1
   for position = last, math.max(0, last - MAX_FLOW), -1 do
     local other, followers = flows.node(key, position)
     if listed < MAX_MEMBERS and other and string.find("," .. followers .. ",", "," .. number .. ",", 1, true)
-      and redis.call("HGET", task_key(ctx, other), F.state) ~= S.successful then
+      and redis.call("HGET", task_key(ctx, other), F.state) ~= S.successful
+      and redis.call("HEXISTS", key, FLOW.failure .. other) == 0 then
       add_member("parent", other)
       listed = listed + 1
     end

@@ -1,0 +1,91 @@
+-- Add tasks to the group of a running member of a flow: what waits for the member waits for them, too. They start at once.
+-- Precondition: the ids follow from the member and the calls, so that a repetition, or a repeated run, adds nothing twice.
+-- KEYS[1] base  string prefix of the tag's keys
+-- ARGV[1] id  of the member
+-- ARGV[2] token  of its lease
+-- ARGV[3] max_tasks  how many the flow may have
+-- ARGV[4..] nodes  for each task: n, and the n arguments of enqueue.lua
+-- DERIVED base:flow:<flow> hash, base:t:<id> hash, base:q:<queue>:ready list, :scheduled, :priority, :waiting zsets,
+--         base:sequence string, base:queues, :wakeup:* zsets, base:paused hash, base:limit:* strings
+-- Returns {accepted_us, number, …}: microseconds since the epoch, and the number of each task in the flow
+-- Returns {-1}: the run has lost its lease
+-- Returns {-2}: the flow was evicted, or the task is a callback of it
+-- Returns {-3}: the group is complete, or the member was cancelled
+-- Returns {-4}: the flow would have too many tasks
+-- Cost: O(tasks) times O(followers + log n)
+local base = KEYS[1]
+local id = ARGV[1]
+local token = ARGV[2]
+local max_tasks = tonumber(ARGV[3])
+-- @include flow_tasks
+-- @include flow_accept
+
+local ctx = new_context(base)
+local lease, state, flow_ref, cancel_request = unpack(redis.call("HMGET", task_key(ctx, id),
+  F.lease, F.state, F.flow_ref, F.cancel_request))
+if lease ~= token or state ~= S.running then
+  return { -1 }
+end
+local key, number = parse_ref(ctx, flow_ref or "/0")
+local line, tasks, added, member = unpack(redis.call("HMGET", key, number, FLOW.tasks, FLOW.added, FLOW.added_by .. number))
+if not line or not tasks or is_callback(number, tasks) then
+  return { -2 }
+end
+local followers = string.match(line, " (.*)$")
+
+-- Return whether no follower has started. One that was not run starts after a retry of what failed.
+local function are_open()
+  for follower in string.gmatch(followers, "%d+") do
+    local after, failed_parents = unpack(redis.call("HMGET", key, follower, FLOW.failed_parents .. follower))
+    local follower_state = redis.call("HGET", task_key(ctx, string.match(after, "^%S+")), F.state)
+    if follower_state ~= S.waiting and not (follower_state == S.failed and tonumber(failed_parents or 0) > 0) then
+      return false
+    end
+  end
+  return true
+end
+
+-- Return the first argument of each task, its last one, and its number if it was added before.
+local function parse_nodes()
+  local nodes, index = {}, 4
+  while index <= #ARGV do
+    local last = index + tonumber(ARGV[index])
+    nodes[#nodes + 1] = { first = index + 1, last = last, number = redis.call("HGET", key, FLOW.number .. ARGV[index + 1]) }
+    index = last + 1
+  end
+  return nodes
+end
+
+local function add(node, new)
+  local new_id = ARGV[node.first]
+  accept_node(ctx, key, string.match(flow_ref, "^(.+)/"), new, followers, ARGV, node.first, node.last)
+  redis.call("HSET", key, FLOW.number .. new_id, new, FLOW.added_by .. new, member or id)
+  for follower in string.gmatch(followers, "%d+") do
+    redis.call("HINCRBY", key, FLOW.open_parents .. follower, 1)
+  end
+  start(ctx, key, new, new_id)
+end
+
+local nodes, size = parse_nodes(), tonumber(added or 0)
+for _, node in ipairs(nodes) do
+  if not node.number then
+    node.new, size = tasks + 3 + size, size + 1
+  end
+end
+local new = size - tonumber(added or 0)
+if new > 0 and (cancel_request or not are_open()) then
+  return { -3 }
+end
+if tasks + size > max_tasks then
+  return { -4 }
+end
+redis.call("HINCRBY", key, FLOW.unfinished, new)
+redis.call("HSET", key, FLOW.added, size)
+local numbers = { ctx.now_us }
+for _, node in ipairs(nodes) do
+  if node.new then
+    add(node, node.new)
+  end
+  numbers[#numbers + 1] = tonumber(node.new or node.number)
+end
+return numbers

@@ -1,0 +1,18 @@
+-- Writing the record and the node of a task of a flow; args[first] to args[last] are the arguments of enqueue.lua.
+-- @include context
+-- @include limit_key
+
+local function accept_node(ctx, key, flow_id, number, followers, args, first, last)
+  local id, queue, due, _, _, expires = unpack(args, first, first + 5)
+  redis.call("HSET", task_key(ctx, id), F.queue, queue, F.enqueued_at_us, ctx.now_us, F.state, S.waiting,
+    F.flow_ref, flow_id .. "/" .. number)
+  redis.call("HSET", task_key(ctx, id), unpack(args, first + 6, last))
+  store_limits(ctx, args, first + 6, last)
+  redis.call("HSET", key, number, id .. " " .. followers)
+  if due ~= "" then
+    redis.call("HSET", key, FLOW.due .. number, due)
+  end
+  if expires ~= "" then
+    redis.call("HSET", key, FLOW.expires .. number, expires)
+  end
+end
