@@ -16,6 +16,8 @@ drc.E044  the queue or connection of a schedule does not exist
 drc.E045  an entry of TASKQUEUE["MIDDLEWARE"] cannot be imported, or is not a middleware
 drc.E046  a value in TASKQUEUE["DEFAULTS"] or TASKQUEUE["ROUTES"] is invalid, or does not fit a task
 drc.E047  tasks are to use the outbox, and the app `contrib.outbox` is not installed
+drc.E048  a task is sealed, and TASKQUEUE["SEAL_KEYS"] has no key
+drc.E049  TASKQUEUE["SEAL_KEYS"] is set, and cryptography is not installed
 drc.E050  the rate limit middleware limits by user but is above the middleware that sets the user
 drc.E051  a throttle of Django REST framework has invalid rates, or a scope without a rate
 drc.E052  the rate limit middleware has rates that its algorithm does not support, or the same rate twice
@@ -118,12 +120,13 @@ def check_autocomplete(app_configs: Sequence[AppConfig] | None = None, **_: Any)
 
 
 def check_schedules(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
-    """Report tasks, schedules and middleware that cannot be loaded or enqueued (drc.E043 to drc.E047)."""
+    """Report tasks, schedules and middleware that cannot be loaded or enqueued (drc.E043 to drc.E049)."""
     if conf.validation_errors() or not _has_tasks():
         return []
-    from django_redis_components.taskqueue.checks import check_middleware, check_options, check_outbox, check_periodic
+    from django_redis_components.taskqueue import checks
 
-    return [*check_middleware(), *check_options(), *check_periodic(), *check_outbox()]
+    of_tasks = [*checks.check_middleware(), *checks.check_options(), *checks.check_periodic()]
+    return [*of_tasks, *checks.check_outbox(), *checks.check_sealing()]
 
 
 def check_rate_limits(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:

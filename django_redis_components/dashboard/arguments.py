@@ -8,10 +8,12 @@ from functools import lru_cache
 from typing import Any
 
 from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
 
 from django_redis_components.core import serialization
 from django_redis_components.core.text import one_line
 from django_redis_components.taskqueue import registry
+from django_redis_components.taskqueue.exceptions import SealedArguments
 from django_redis_components.taskqueue.json_codec import pack
 from django_redis_components.taskqueue.record import TaskRecord
 
@@ -34,8 +36,10 @@ def masked_arguments(record: TaskRecord[Any]) -> tuple[list[Any], dict[str, Any]
     Positional arguments have the names of the function's parameters if this process has registered the task.
 
     Raises:
-        Exception: the stored message is not valid, or the site's codec does not accept it.
+        Exception: the stored message is not valid or is sealed, or the site's codec does not accept it.
     """
+    if record.is_sealed:
+        raise SealedArguments("The arguments are sealed.")
     names = _parameter_names(registry.find(record.name))
     args, kwargs = pack(record.args), pack(record.kwargs)
     named = [names[at] if at < len(names) else "" for at in range(len(args))]
@@ -47,6 +51,8 @@ def arguments_text(record: TaskRecord[Any], length: int = LIST_LENGTH) -> str:
     """Return the arguments on one line, as in a call, masked and cut."""
     try:
         args, kwargs = masked_arguments(record)
+    except SealedArguments:
+        return pgettext("arguments of a task", "sealed")
     except Exception:  # noqa: BLE001 - the site's codec may raise anything
         return _("not readable")
     parts = [_masked_json(value) for value in args] + [
@@ -59,9 +65,13 @@ def arguments_text(record: TaskRecord[Any], length: int = LIST_LENGTH) -> str:
 def argument_lines(record: TaskRecord[Any], *, masked: bool = True) -> list[str]:
     """Return the arguments as the lines of a call, one for each, cut; positional ones with the names of parameters.
 
+    Sealed arguments are one line that says so, unless they are not to be masked.
+
     Raises:
-        Exception: see `masked_arguments`.
+        Exception: the stored message is not valid, the site's codec does not accept it, or this process cannot open it.
     """
+    if masked and record.is_sealed:
+        return [pgettext("arguments of a task", "sealed")]
     args, kwargs = masked_arguments(record) if masked else (pack(record.args), pack(record.kwargs))
     names = _parameter_names(registry.find(record.name))
     pairs = [(names[at] if at < len(names) else "", value) for at, value in enumerate(args)] + [*kwargs.items()]

@@ -23,6 +23,7 @@ retry, limits, unique       the options `backoff`; `concurrency` and `rate`; `un
 fair_share                  the option `fair`
 registry                    tasks by name and alias; a name from Redis is looked up here, never imported
 call_signature, json_codec  arguments: checked at the call; JSON encoding of further types
+sealing                     arguments that are encrypted before they leave the process
 enqueue                     a call becomes a message, which is sent at once or on commit
 outbox                      rows of `contrib.outbox`: what a database keeps until it is sent
 origin, request_middleware  who enqueued a task; the middleware by which requests are known
@@ -98,7 +99,8 @@ trash:<purge>:<part>          mixed   purged tasks                              
 schedules                     zset    names of schedules by their last registration            the poller
 schedule:<name>               hash    last processed time, next time, last task, description   the poller
 paused_schedules              hash    schedules that are paused: since when, by whom           none
-added_schedules               hash    schedules that were added at run time, as JSON           none
+added_schedules               hash    schedules that were added at run time, as JSON           finished, removal
+schedule_counts               hash    tasks that each schedule with a limit has sent           the schedule
 schedules_version             string  how often these two were changed                         none
 reply:<op>, reply:<id>        string  reply to an operation; the task that a call has changed  60 s
 unfinished_flows              zset    ids of flows that have not finished                      the poller
@@ -143,6 +145,7 @@ from django_redis_components.taskqueue.exceptions import (
     PartiallyEnqueued,
     ResultTooLarge,
     ScheduleDoesNotExist,
+    SealedArguments,
     SoftTimeLimitExceeded,
     TaskCancelled,
     TaskFailed,
@@ -220,6 +223,7 @@ __all__ = [
     "ScheduleDoesNotExist",
     "ScheduleInfo",
     "Schedules",
+    "SealedArguments",
     "Signature",
     "SoftTimeLimitExceeded",
     "Task",

@@ -9,7 +9,7 @@ from django.core.checks import CheckMessage, Error
 
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.settings import conf
-from django_redis_components.taskqueue import defaults, outbox, registry
+from django_redis_components.taskqueue import defaults, outbox, registry, sealing
 from django_redis_components.taskqueue.exceptions import InvalidTask, UnknownQueue
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.middleware import pipeline
@@ -79,6 +79,29 @@ def check_outbox() -> list[CheckMessage]:
         Error(f'{each}, but "{outbox.APP}" is not in INSTALLED_APPS.', hint=hint, id="drc.E047")
         for each in [*setting, *tasks]
     ]
+
+
+def check_sealing() -> list[CheckMessage]:
+    """Report sealed tasks without a key (drc.E048), and keys or sealed tasks without cryptography (drc.E049)."""
+    sealed = sorted(f"Task {task.name} has sealed=True" for task in registry.all_tasks() if _is_sealed(task))
+    keys = conf.settings().taskqueue.seal_keys
+    if sealed and not keys:
+        text = ', but REDIS_COMPONENTS["TASKQUEUE"]["SEAL_KEYS"] has no key.'
+        hint = (
+            "Add a key of cryptography.fernet.Fernet.generate_key(), as text; until then enqueue() raises InvalidTask."
+        )
+        return [Error(f"{each}{text}", hint=hint, id="drc.E048") for each in sealed]
+    if keys and not sealing.is_installed():
+        text = 'REDIS_COMPONENTS["TASKQUEUE"]["SEAL_KEYS"] is set, but cryptography is not installed.'
+        return [Error(text, hint="pip install 'django-redis-components[sealed]'", id="drc.E049")]
+    return []
+
+
+def _is_sealed(task: Any) -> bool:
+    try:
+        return bool(task.options.sealed)
+    except (ConfigurationError, InvalidTask):
+        return False  # `check_options` reports it
 
 
 def connections_of_tasks() -> list[str]:

@@ -62,8 +62,8 @@ def task(
             them run.
         takes_context: whether workers pass a `TaskContext` as the first argument, which must be named "context".
         using: alias of the connection.
-        options: queue_name, priority, max_attempts, max_deliveries, backoff, timeout, concurrency, rate, fair,
-            unique, expires, result_ttl, database, outbox (see `options.TaskOptions`). `run_after`, `metadata` and `id`
+        options: queue_name, priority, max_attempts, max_deliveries, backoff, timeout, concurrency, rate, fair, unique,
+            expires, result_ttl, database, outbox, sealed (see `options.TaskOptions`). `run_after`, `metadata` and `id`
             belong to `using()`. TASKQUEUE["DEFAULTS"] may have others than those of the package.
 
     Raises:

@@ -17,7 +17,7 @@ from django_redis_components.core.client import connections as client_connection
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import Batch, Flow, Read
 from django_redis_components.core.settings import conf
-from django_redis_components.taskqueue import fair_share, limits, origin, outbox, signals
+from django_redis_components.taskqueue import fair_share, limits, origin, outbox, sealing, signals
 from django_redis_components.taskqueue.exceptions import InvalidTask, PartiallyEnqueued
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.json_codec import pack
@@ -73,7 +73,7 @@ def prepare(
         metadata = check_metadata(new.metadata) if new.metadata else None
     if task.overrides or extra:
         sent += filter(None, [options_to_send(options, task.overrides) | dict(extra)])
-    body = serialization.encode(sent, "args", "kwargs")
+    body = serialization.encode(sealing.seal(task.name, sent) if options.sealed else sent, "args", "kwargs")
     if len(body) > settings.max_body_bytes:
         check_size(task.name, body)
     if options.id is not None and not accepts_id:

@@ -18,6 +18,10 @@ class InvalidTask(TaskQueueError):
     """Raised when a function cannot be a task, an option's value is not accepted, or a name is taken."""
 
 
+class SealedArguments(TaskQueueError):
+    """Raised when the arguments of a task are sealed, and no key of this process opens them."""
+
+
 class UnknownQueue(TaskQueueError):
     """Raised when a queue is not one of those that the site declares in TASKQUEUE["QUEUES"].
 

@@ -218,6 +218,8 @@ class Key:
     paused_schedules = "paused_schedules"
     #: Hash by schedule: JSON, the definition of each that was added at run time.
     added_schedules = "added_schedules"
+    #: Hash by schedule, int: the tasks that each with a limit has sent.
+    schedule_counts = "schedule_counts"
     #: String, int: how often these two were changed.
     schedules_version = "schedules_version"
 

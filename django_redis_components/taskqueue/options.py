@@ -73,6 +73,7 @@ class DeclaredOptions(TypedDict, total=False):
     expires: datetime | Seconds | None
     database: str | None
     outbox: bool | None
+    sealed: bool
 
 
 class SendingOptions(DeclaredOptions, total=False):
@@ -106,6 +107,7 @@ class TaskOptions:
             transaction, else the one that is.
         outbox: whether calls that are enqueued on commit are stored in the database until they are sent
             (`contrib.outbox`); None: as the setting ``OUTBOX``.
+        sealed: whether the arguments are encrypted by the setting ``SEAL_KEYS`` before they leave the process.
         run_after: a datetime, or seconds or a timedelta from now; `using` only.
         metadata: a dict of JSON values, readable from the result and the task's context; `using` only.
         id: the id of the task, for idempotent calls; None for a random one; `using` only.
@@ -125,6 +127,7 @@ class TaskOptions:
     expires: datetime | Seconds | None = None
     database: str | None = None
     outbox: bool | None = None
+    sealed: bool = False
     run_after: datetime | Seconds | None = None
     metadata: dict[str, Any] | None = None
     id: str | None = None
@@ -151,6 +154,7 @@ class TaskOptions:
                 raise TypeError(f"database={short_repr(self.database)}: expected the alias of a database, or None.")
             if self.outbox is not None:
                 check_flag(self.outbox, "outbox")
+            check_flag(self.sealed, "sealed")
             if self.metadata is not None:
                 object.__setattr__(self, "metadata", check_metadata(self.metadata))
             check_id(self.id)

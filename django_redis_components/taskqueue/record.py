@@ -17,6 +17,7 @@ from django_redis_components.taskqueue.failure import TaskError
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.iteration import Cursor, decode_cursor
 from django_redis_components.taskqueue.json_codec import unpack
+from django_redis_components.taskqueue.sealing import is_sealed, open_body
 from django_redis_components.taskqueue.states import Outcome, State, is_final
 
 if TYPE_CHECKING:
@@ -156,8 +157,17 @@ class TaskRecord(Generic[R_co]):
         return self._decoded(Field.flow_ref).rpartition("/")[0] or None
 
     @property
+    def is_sealed(self) -> bool:
+        """Whether the arguments are sealed; `args` and `kwargs` open them."""
+        return is_sealed(self._stored(Field.body))
+
+    @property
     def args(self) -> list[Any]:
-        """Positional arguments, decoded from JSON."""
+        """Positional arguments, decoded from JSON.
+
+        Raises:
+            SealedArguments: they are sealed, and no key of this process opens them.
+        """
         positional: list[Any] = self._decoded_message()[0]
         return positional
 
@@ -309,7 +319,7 @@ class TaskRecord(Generic[R_co]):
 
     def _decoded_message(self) -> Any:
         if self._message is None:
-            self._message = unpack(self._stored(Field.body))
+            self._message = open_body(self._stored(Field.body))
         return self._message
 
     def _stored(self, field: str) -> bytes:

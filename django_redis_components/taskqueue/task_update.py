@@ -12,10 +12,11 @@ from django_redis_components.core import serialization
 from django_redis_components.core.arguments import short_repr
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.units import Seconds
-from django_redis_components.taskqueue import fair_share, limits
+from django_redis_components.taskqueue import fair_share, limits, sealing
 from django_redis_components.taskqueue.exceptions import (
     InvalidTask,
     NotPending,
+    SealedArguments,
     TaskResultDoesNotExist,
     UniqueKeyConflict,
 )
@@ -152,7 +153,10 @@ def _derive(task: Any, fields: Mapping[str, bytes], changes: Mapping[str, Any]) 
     name = fields[Field.task_name].decode()
     if task is None:
         raise InvalidTask(f"Task {name!r} is not registered in this process, so its arguments cannot be checked.")
-    args, kwargs, *rest = serialization.decode(fields[Field.body])
+    try:
+        args, kwargs, *rest = sealing.open_body(fields[Field.body], serialization.decode)
+    except SealedArguments as exc:
+        raise InvalidTask(str(exc)) from exc
     old = args, kwargs
     sent_options = rest[0] if rest else {}
     new_args, new_kwargs = changes.get("args", args), changes.get("kwargs", kwargs)
@@ -161,7 +165,8 @@ def _derive(task: Any, fields: Mapping[str, bytes], changes: Mapping[str, Any]) 
         pack(new_args, "args") if "args" in changes else args,
         pack(dict(new_kwargs), "kwargs") if "kwargs" in changes else kwargs,
     )
-    body = serialization.encode([*new, *rest])
+    sent = [*new, *rest]
+    body = serialization.encode(sealing.seal(name, sent) if sealing.is_sealed(fields[Field.body]) else sent)
     check_size(name, body)
     version = b"\n".join(fields.get(field, b"") for field in _VERSION)
     return _Derived(

@@ -43,6 +43,7 @@ TASKQUEUE_LAYERS: tuple[tuple[str, ...], ...] = (
         "limits",
         "outage_log",
         "retry",
+        "sealing",
         "states",
         "unique",
     ),

@@ -23,6 +23,7 @@ RATES = "a list of up to eight rates, such as '10/s', '100/m', '3/2h', or (count
 TEXT = "a string that is not empty"
 TOKEN = "None or 16 to 200 printable ASCII characters without spaces"
 IDENTITY = "one of 'user', 'cookie', 'hash', 'hash:day', 'hash:week', 'hash:month'"
+SEAL_KEY = "0123456789" * 4 + "012="
 HOOK = "https://hooks.example.com/redis"
 HTTP_URLS = "a list of up to ten URLs, such as 'https://hooks.example.com/redis'"
 ROUTES = 'None or a dict of task names or patterns to queues, such as {"shop.tasks.*": "shop"}, a function, or its path'
@@ -63,6 +64,10 @@ KEYS: list[tuple[str, Any, Any, Any, str]] = [
     ("TASKQUEUE.DEFAULTS", {"max_attempts": 3}, {"max_attempts": 3}, ["max_attempts"], "None or a dict"),
     ("TASKQUEUE.ROUTES", {"shop.*": "shop"}, {"shop.*": "shop"}, {"shop.*": "a{b"}, ROUTES),
     ("TASKQUEUE.JSON_CODEC", "shop.codec", "shop.codec", "", "None or a string that is not empty"),
+    (
+        *("TASKQUEUE.SEAL_KEYS", [SEAL_KEY], (Secret(SEAL_KEY),), Secret("short")),
+        "a list of keys of 32 bytes in URL-safe base64, as Fernet.generate_key() returns, as text",
+    ),
     ("TASKQUEUE.MAX_BODY_BYTES", 1024, 1024, True, "an integer from 1024 to 536870912"),
     ("TASKQUEUE.MAX_RESULT_BYTES", 1024, 1024, 1023, "an integer from 1024 to 536870912"),
     ("TASKQUEUE.MAX_ERROR_BYTES", 1000, 1000, 999, "an integer from 1000 to 1048576"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -129,11 +131,60 @@ def test_arguments_are_not_shown_without_the_permission(redis_server: Store) -> 
     assert not LogEntry.objects.exists()
 
 
+LIMITED: dict[str, Any] = {
+    "start": "2040-01-02T03:04", "end": "2041-01-02T03:04", "count": "10", "queue_name": "mail", "priority": "5",
+    "expires": "90", "options": '{"max_attempts": 3}',
+}  # fmt: skip
+
+
+def test_limits_and_options_are_stored_and_logged(redis_server: Store, operator: Client) -> None:
+    operator.post(EDIT, NEW | LIMITED)
+
+    definition = json.loads(stored(redis_server)[b"nightly"])
+    assert {name: definition[name] for name in ("start", "end", "count")} == {
+        "start": "2040-01-02T02:04:00.000+00:00", "end": "2041-01-02T02:04:00.000+00:00", "count": 10,
+    }  # fmt: skip
+    assert definition["options"] == {"max_attempts": 3, "queue_name": "mail", "priority": 5, "expires": 90.0}
+    assert LogEntry.objects.get().change_message == (
+        f"Add schedule 'nightly': {note.name}, cron 30 3 * * *, start 2040-01-02T03:04:00+01:00,"
+        " end 2041-01-02T03:04:00+01:00, count 10, max_attempts 3, queue_name mail, priority 5, expires 90.0: done."
+    )
+    values = fields(operator, name="nightly")
+    shown = {name: value for name, value in LIMITED.items() if name != "options"}
+    assert {name: values[name] for name in shown} == shown
+    assert "max_attempts" in operator.get(EDIT, {"name": "nightly"}).content.decode()
+
+
+def test_limits_are_changed_and_taken_away(redis_server: Store, operator: Client) -> None:
+    operator.post(EDIT, NEW | LIMITED)
+
+    operator.post(f"{EDIT}?name=nightly", NEW | dict.fromkeys(LIMITED, "") | {"priority": "0", "count": "3"})
+
+    definition = json.loads(stored(redis_server)[b"nightly"])
+    assert (definition["count"], definition["options"]) == (3, {"priority": 0})
+    assert {"start", "end"}.isdisjoint(definition)
+
+
+def test_time_that_is_not_edited_is_kept_to_the_millisecond(redis_server: Store, operator: Client) -> None:
+    at = datetime(2040, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
+    Schedules().add("once", note, at=at, args=["x"])
+    values = fields(operator, name="once")
+    assert values["at"] == "2040-01-02T04:04", "in Berlin"
+
+    once = NEW | {"cron": "", "tz": "", "at": values["at"]}
+    operator.post(f"{EDIT}?name=once", once | {"priority": "5"})
+    kept = json.loads(stored(redis_server)[b"once"])["at"]
+    operator.post(f"{EDIT}?name=once", once | {"at": "2040-01-02T04:05"})
+
+    assert kept == "2040-01-02T03:04:05.678+00:00"
+    assert json.loads(stored(redis_server)[b"once"])["at"] == "2040-01-02T03:05:00.000+00:00"
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"cron": ""}, "Enter either an interval or a cron expression."),
-        ({"every": "60"}, "Enter either an interval or a cron expression."),
+        ({"cron": ""}, "Enter one of interval, cron expression and time."),
+        ({"every": "60"}, "Enter one of interval, cron expression and time."),
         ({"every": "0.5", "cron": ""}, "Ensure this value is greater than or equal to 1."),
         ({"cron": "61 * * * *"}, "Schedule 'nightly': cron"),
         ({"tz": "Mars/Base"}, "Mars/Base"),
@@ -148,6 +199,20 @@ def test_arguments_are_not_shown_without_the_permission(redis_server: Store) -> 
         ({"args": f'["{"x" * 100_000}"]'}, "characters, at most 100,000 are accepted."),
         ({"misfire": "never"}, "Select a valid choice."),
         ({"jitter": "inf"}, "Enter a number."),
+        ({"at": "2040-01-01T10:00"}, "Enter one of interval, cron expression and time."),
+        (
+            {"cron": "", "tz": "", "at": "soon"},
+            "Expected date and time, such as 2026-11-22 14:30, up to the year 9999.",
+        ),
+        ({"cron": "", "tz": "", "at": "2020-01-01T10:00"}, "nothing is due from now on."),
+        ({"cron": "", "tz": "", "at": "2040-01-01T10:00", "count": "2"}, "count: a schedule with one time has none."),
+        ({"start": "2041-01-01T10:00", "end": "2040-01-01T10:00"}, "expected a time after start="),
+        ({"count": "0"}, "Ensure this value is greater than or equal to 1."),
+        ({"priority": "500"}, "Ensure this value is less than or equal to 100."),
+        ({"queue_name": "a{b}"}, "braces are not accepted"),
+        ({"expires": "0"}, "Ensure this value is greater than or equal to 0.001."),
+        ({"options": "[1]"}, "Other options of the task: expected a JSON object."),
+        ({"options": '{"run_after": 5}'}, "options: 'run_after' is not accepted. Accepted: queue_name,"),
     ],
 )
 def test_wrong_values_are_refused_and_stay_in_the_form(
@@ -183,7 +248,9 @@ def test_hostile_texts_are_escaped(text: str, redis_server: Store, operator: Cli
     assert len(page.all("script")) == len(clean.all("script"))
 
 
-@pytest.mark.parametrize("definition", [b"", b"[]", b"7", b"\xff", b'{"task": 7}', b'{"every": {}}'])
+@pytest.mark.parametrize(
+    "definition", [b"", b"[]", b"7", b"\xff", b'{"task": 7}', b'{"every": {}, "options": 5}', b'{"at": []}']
+)
 def test_damaged_definition_is_refused_or_shown(definition: bytes, redis_server: Store, operator: Client) -> None:
     redis_server.raw.hset(base_key(redis_server, "added_schedules"), b"nightly", definition)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -101,6 +102,41 @@ def test_schedule_is_run_paused_resumed_and_removed(redis_server: Store, operato
     assert entries[5] == "Remove schedule 'hourly report': done."
 
 
+def test_page_shows_limits_options_and_one_time(redis_server: Store, operator: Client) -> None:
+    start = datetime(2040, 1, 2, 3, 4, tzinfo=UTC)
+    Schedules().add("once", note, at=start, args=["x"], options={"queue_name": "mail", "priority": 5})
+    Schedules().add("some", note, every=60, args=["x"], start=start, end=start.replace(year=2041), count=1_000)
+    next_round(Poller(home(), connections.client()))
+
+    text = text_of(operator.get(SCHEDULES).content.decode())
+
+    assert "once Jan. 2, 2040 04:04 on added at run time in" in text
+    assert "mail priority 5" in text
+    assert "added at run time, 0 of 1,000 runs, from Jan. 2, 2040 04:04:00, until Jan. 2, 2041 04:04:00" in text
+
+
+def test_many_schedules_are_searched_and_shown_in_parts(redis_server: Store, operator: Client) -> None:
+    Schedules().add("needle & thread", note, every=60, args=["x"])
+    one = redis_server.raw.hget(base_key(redis_server, "added_schedules"), "needle & thread")
+    names = {f"s{number:03}": one for number in range(250)}
+    redis_server.raw.hset(base_key(redis_server, "added_schedules"), mapping=names)
+
+    first = operator.get(SCHEDULES).content.decode()
+    [more] = [each["href"] for each in Page(first).all("a") if "after=" in (each.get("href") or "")]
+    second = operator.get(f"{SCHEDULES}{more}").content.decode()
+    found = operator.get(SCHEDULES, {"q": "NEEDLE"}).content.decode()
+    nothing = operator.get(SCHEDULES, {"q": "<b>"}).content.decode()
+
+    assert "200 of 251 schedules" in text_of(first)
+    assert "51 schedules that are not on this page are not counted." in text_of(first)
+    assert ("s198" in first, "s199" in first, "s199" in second, "s249" in second) == (True, False, True, True)
+    assert ("More schedules" in second, "First page" in second) == (False, True)
+    assert ("needle &amp; thread" in found, "s001" in found) == (True, False)
+    assert "No schedule matches." in text_of(nothing)
+    assert operator.get(SCHEDULES, {"q": "x" * 300}).status_code == 400
+    assert operator.get(SCHEDULES, {"format": "json"}).json()["total"] == 251
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_each_change_requires_its_permission(verb: str, redis_server: Store, operator: Client, settings: Any) -> None:
     fill(redis_server)
@@ -155,6 +191,15 @@ def test_runs_are_counted_by_hour() -> None:
     assert counts(info("cron 30 9,11 * * * (UTC)"), info("every 60 s", "paused")) == ([0, 1, 0, 1], 0)
     assert counts(info("cron */5 * * * * (Europe/Rome)")) == ([12, 12, 12, 12], 0)
     assert runs_by_hour([info("cron * * * * * (UTC)")], first_at, 24) == ([0] * 24, 1)
+    hour, half = timedelta(hours=1), timedelta(minutes=30)
+    limited = dataclasses.replace(info("every 60 s"), start=first_at + half, end=first_at + 2 * hour + half)
+    assert counts(limited) == ([30, 60, 31, 0], 0)
+    assert counts(dataclasses.replace(limited, count=50, sent=10)) == ([30, 10, 0, 0], 0)
+    nightly = dataclasses.replace(info("cron 30 9,11 * * * (UTC)"), end=first_at + 2 * hour)
+    assert counts(nightly) == ([0, 1, 0, 0], 0)
+    once = info("at 2026-11-23T10:15:00.000+00:00")
+    assert counts(dataclasses.replace(once, next_at=first_at + 2.25 * hour)) == ([0, 0, 1, 0], 0)
+    assert counts(dataclasses.replace(once, next_at=first_at - hour, state="late")) == ([1, 0, 0, 0], 0)
     for wrong in (
         "",
         "every x s",

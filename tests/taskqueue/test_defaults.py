@@ -78,6 +78,7 @@ VALUES: dict[str, Any] = {
     "result_ttl": 5,
     "database": "other",
     "outbox": True,
+    "sealed": True,
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Callable, Mapping
 from pathlib import PurePath
@@ -103,6 +104,19 @@ def strings(value: Any) -> str | None:
     """Accept a list or tuple of strings."""
     fits = isinstance(value, list | tuple) and all(isinstance(item, str) and item for item in value)
     return None if fits else "a list of strings"
+
+
+def fernet_keys(value: Any) -> str | None:
+    """Accept a list or tuple of keys as `Fernet.generate_key` of the package cryptography returns them."""
+    fits = isinstance(value, list | tuple) and all(map(_is_fernet_key, value))
+    return None if fits else "a list of keys of 32 bytes in URL-safe base64, as Fernet.generate_key() returns, as text"
+
+
+def _is_fernet_key(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and len(base64.urlsafe_b64decode(value)) == 32
+    except ValueError:
+        return False
 
 
 def mapping(value: Any) -> str | None:

@@ -11,6 +11,7 @@ from django_redis_components.core.settings.checks import (
     Check,
     boolean,
     emails,
+    fernet_keys,
     http_url,
     http_urls,
     integer,
@@ -163,6 +164,9 @@ class TaskQueueSettings:
     #: Queues of tasks whose decorator sets none: a dict of names or patterns ("shop.tasks.*") to queues, of which the
     #: first that matches counts; or a function of the name, or its dotted path.
     routes: object = _option(None, optional(routes))
+    #: Keys that seal the arguments of tasks, as `Fernet.generate_key()` of cryptography returns them, as text. The
+    #: first one seals, all open.
+    seal_keys: tuple[str, ...] = _secrets(fernet_keys)
     #: The largest body of a task (its arguments as JSON), in bytes.
     max_body_bytes: int = _option(8 * 1024 * 1024, integer(1_024, 512 * 1024 * 1024))
     #: The largest return value of a task (as JSON), in bytes. A server closes the connection when a string is longer

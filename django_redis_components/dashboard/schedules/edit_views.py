@@ -25,7 +25,7 @@ from django_redis_components.dashboard.verb import Verb
 from django_redis_components.dashboard.verbs import Change, ChangeOutcome
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.exceptions import ScheduleDoesNotExist
-from django_redis_components.taskqueue.schedules.changes import Schedules, read_definition
+from django_redis_components.taskqueue.schedules.changes import AddedOptions, Schedules, read_definition
 from django_redis_components.taskqueue.shards import home
 
 EDIT = Verb("edit", "change_schedule", MODELS["schedule"])
@@ -56,8 +56,8 @@ def edit(request: PageRequest) -> HttpResponse:
     is_revealed = SHOW_ARGUMENTS in request.http.POST and may_view and bool(stored)
     form = ScheduleForm(
         request.http.POST if request.is_post and SHOW_ARGUMENTS not in request.http.POST else None,
-        initial={"name": name, **stored},
         using=using,
+        name=name,
         stored=stored,
         shows_arguments=may_view and (is_revealed or not ARGUMENTS.isdisjoint(request.http.POST)),
     )
@@ -92,15 +92,26 @@ def _read(name: str, using: str) -> dict[str, Any]:
 
 
 def _change(form: ScheduleForm, back: str) -> Change:
-    name, options = form.cleaned_data["name"], form.options
-    times = f"every {options['every']:g} s" if "every" in options else f"cron {options['cron']}"
-    action = f"{'Edit' if form.stored else 'Add'} schedule {name!r}: {form.chosen_task.name}, {times}"
+    name, options = form.cleaned_data["name"], form.schedule_options
+    action = f"{'Edit' if form.stored else 'Add'} schedule {name!r}: {form.chosen_task.name}, {_describe(options)}"
     return Change(EDIT, name, action, partial(_save, form), back, form.using)
+
+
+def _describe(options: AddedOptions) -> str:
+    """Return the times, the limits and the task's options of a schedule; arguments are not logged."""
+    if "every" in options:
+        parts = [f"every {options['every']:g} s"]
+    else:
+        parts = [f"cron {options['cron']}" if "cron" in options else f"at {options['at'].isoformat()}"]
+    bounds = {"start": options.get("start"), "end": options.get("end")}
+    parts += [f"{name} {moment.isoformat()}" for name, moment in bounds.items() if moment]
+    parts += [f"count {options['count']}"] if options.get("count") else []
+    return ", ".join([*parts, *(f"{name} {value}" for name, value in options["options"].items())])
 
 
 def _save(form: ScheduleForm) -> ChangeOutcome:
     name = form.cleaned_data["name"]
-    Schedules(using=form.using).add(name, form.chosen_task, **form.options)
+    Schedules(using=form.using).add(name, form.chosen_task, **form.schedule_options)
     return ChangeOutcome("done", _("Saved: %(name)s") % {"name": name})
 
 

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
+from django_redis_components.core import keys
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.charts import ChartPanel, Point, bar_chart
@@ -21,10 +22,11 @@ from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.page import PageRequest
+from django_redis_components.dashboard.parameters import too_long
 from django_redis_components.dashboard.schedules.calendar import runs_by_hour, times_label
 from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
 from django_redis_components.dashboard.table import Column, Table
-from django_redis_components.taskqueue.schedules.status import ScheduleInfo, read_registered
+from django_redis_components.taskqueue.schedules.status import ScheduleInfo, ScheduleSnapshot, read_part
 from django_redis_components.taskqueue.stats.due import DueCounts, read_due
 
 #: Hours between two labels of the chart.
@@ -35,32 +37,70 @@ LABEL_EVERY = 6
 class SchedulePageData:
     """The schedules, and how many scheduled tasks are due in each hour."""
 
-    at: datetime
-    schedules: list[ScheduleInfo]
+    found: ScheduleSnapshot
     due: DueCounts
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ScheduleQuery:
+    """Which schedules the page shows: those with a part of the name, after a name."""
+
+    part: str = ""
+    after: str = ""
+
+
+def parse(request: PageRequest) -> ScheduleQuery:
+    """Return the query of a request."""
+    given = {"q": request.http.GET.get("q", "").strip(), "after": request.http.GET.get("after", "")}
+    for name, value in given.items():
+        if len(value) > keys.MAX_NAME_BYTES:
+            raise too_long(name, keys.MAX_NAME_BYTES)
+    return ScheduleQuery(given["q"], given["after"])
 
 
 def read(request: PageRequest) -> Snapshot[SchedulePageData]:
     """Read the schedules, and how many scheduled tasks are due in each hour, in one round trip."""
-    return read_snapshot(_read())
+    return read_snapshot(_read(request.query))
 
 
-def _read() -> Flow[SchedulePageData]:
-    found, due = yield from gather_values([read_registered(queue_shard()), read_due(queue_shard())])
-    return SchedulePageData(found.at, found.schedules, due)
+def _read(query: ScheduleQuery) -> Flow[SchedulePageData]:
+    shard = queue_shard()
+    found, due = yield from gather_values([read_part(shard, part=query.part, after=query.after), read_due(shard)])
+    return SchedulePageData(found, due)
 
 
 def context(request: PageRequest, snapshot: Snapshot[SchedulePageData]) -> dict[str, Any]:
     """Return the context of the templates."""
-    urls, found = request.links.verbs(), snapshot.value
+    urls, found, query = request.links.verbs(), snapshot.value.found, request.query
     table = _table(found.at, urls, request.links).context(found.schedules)
-    return {**table, "panel": _panel(found), "add_url": urls.get("edit", "")}
+    part = {"q": query.part} if query.part else {}
+    following = urlencode({**part, "after": found.schedules[-1].name}) if found.has_more else ""
+    return {
+        **table,
+        "panel": _panel(snapshot.value),
+        "add_url": urls.get("edit", ""),
+        "page_url": request.links.here,
+        "query": query,
+        "next": following,
+        "first": urlencode(part),
+        "has_search": found.total > len(found.schedules) or bool(query.part or query.after),
+        "shown": _shown(found),
+    }
+
+
+def _shown(found: ScheduleSnapshot) -> str:
+    """Return how many of the schedules are on the page, unless it has all."""
+    if len(found.schedules) >= found.total:
+        return ""
+    counts = {"shown": number(len(found.schedules)), "count": number(found.total)}
+    return _("%(shown)s of %(count)s schedules") % counts
 
 
 def schedule_data(snapshot: Snapshot[SchedulePageData]) -> dict[str, Any]:
     """Return a snapshot as JSON data."""
     return {
-        "schedules": snapshot.value.schedules,
+        "schedules": snapshot.value.found.schedules,
+        "total": snapshot.value.found.total,
         "due": {"first_at": snapshot.value.due.first_at, "hours": snapshot.value.due.counts},
     }
 
@@ -105,7 +145,7 @@ def _table(at: datetime, urls: Mapping[str, str], links: Links) -> Table[Schedul
             Column("next", _("Next run"), lambda schedule: _next(schedule, at)),
             Column("last", _("Last enqueued"), lambda schedule: moment_cell(schedule.last_sent_at, at)),
             Column("task", _("Last task"), last_task, ""),
-            Column("queue", _("Queue"), lambda schedule: schedule.queue_name or None, ""),
+            Column("queue", _("Queue"), _queue, ""),
             Column(
                 "actions",
                 pgettext("on a row", "Action"),
@@ -117,6 +157,12 @@ def _table(at: datetime, urls: Mapping[str, str], links: Links) -> Table[Schedul
     )
 
 
+def _queue(schedule: ScheduleInfo) -> Cell | None:
+    """Return the queue, with the options of the schedule's task."""
+    notes = [f"{name} {value}" for name, value in schedule.options.items() if name != "queue_name"]
+    return Cell(schedule.queue_name, note=formats.listed(notes)) if schedule.queue_name or notes else None
+
+
 def schedule_state(schedule: ScheduleInfo) -> str:
     """Return the label of a schedule's state."""
     labels = {
@@ -124,6 +170,7 @@ def schedule_state(schedule: ScheduleInfo) -> str:
         "off": pgettext("schedule", "off"),
         "paused": pgettext("schedule", "paused"),
         "late": pgettext("schedule", "overdue"),
+        "finished": pgettext("schedule", "finished"),
         "gone": pgettext("schedule", "not declared"),
         "new": pgettext("schedule", "not registered"),
     }
@@ -140,6 +187,13 @@ def _note(schedule: ScheduleInfo, at: datetime) -> str:
         notes.append(_("paused %(age)s ago by %(author)s") % names)
     if schedule.is_added:
         notes.append(_("added at run time"))
+    if schedule.count is not None:
+        counts = {"sent": number(schedule.sent), "count": number(schedule.count)}
+        notes.append(_("%(sent)s of %(count)s runs") % counts)
+    if schedule.start is not None and schedule.start > at:
+        notes.append(_("from %(time)s") % {"time": formats.timestamp(schedule.start, at).text})
+    if schedule.end is not None:
+        notes.append(_("until %(time)s") % {"time": formats.timestamp(schedule.end, at).text})
     return formats.listed(notes)
 
 
@@ -162,7 +216,8 @@ def _actions(schedule: ScheduleInfo, urls: Mapping[str, str]) -> Cell | None:
 
 def _panel(snapshot: SchedulePageData) -> ChartPanel:
     due = snapshot.due
-    runs, not_counted = runs_by_hour(snapshot.schedules, due.first_at, len(due.counts))
+    runs, not_counted = runs_by_hour(snapshot.found.schedules, due.first_at, len(due.counts))
+    not_shown = snapshot.found.total - len(snapshot.found.schedules)
     points = []
     for hour, counts in enumerate(zip(due.counts, runs, strict=True)):
         start = due.first_at + timedelta(hours=hour)
@@ -174,17 +229,23 @@ def _panel(snapshot: SchedulePageData) -> ChartPanel:
         ngettext("%(count)s run of periodic tasks", "%(count)s runs of periodic tasks", periodic)
         % {"count": number(periodic)},
     ]
-    note = ngettext(
+    often = ngettext(
         "%(count)s schedule that runs often is not counted.",
         "%(count)s schedules that run often are not counted.",
         not_counted,
     ) % {"count": number(not_counted)}
+    others = ngettext(
+        "%(count)s schedule that is not on this page is not counted.",
+        "%(count)s schedules that are not on this page are not counted.",
+        not_shown,
+    ) % {"count": number(not_shown)}
+    notes = [text for text, amount in ((often, not_counted), (others, not_shown)) if amount]
     return ChartPanel(
         id="due",
         title=_("Due in the next 24 hours"),
         header=_("Hour"),
         value_label=_("Tasks"),
         bad_label="",
-        note=note if not_counted else "",
+        note=formats.listed(notes),
         chart=bar_chart(points, " · ".join(texts), LABEL_EVERY, is_last_open=False),
     )

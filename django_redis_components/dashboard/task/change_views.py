@@ -17,10 +17,11 @@ from django_redis_components.dashboard.forms import RescheduleForm
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues.changes import undo_until
 from django_redis_components.dashboard.queues.confirmations import undo_links
-from django_redis_components.dashboard.task import changes, edit_view, page, stack_view
+from django_redis_components.dashboard.task import changes, edit_view, stack_view
 from django_redis_components.dashboard.task.loaded import facts_of, impossible_text, loaded
 from django_redis_components.dashboard.verb import Verb
 from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation
+from django_redis_components.taskqueue.exceptions import SealedArguments
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.options import when
 from django_redis_components.taskqueue.stats.explain import Explanation
@@ -148,9 +149,18 @@ def show_arguments(request: PageRequest, task: Explanation) -> HttpResponse:
     AuditEntry(
         request.http, changes.SHOW_ARGUMENTS.model, task.record.id, f"Show arguments of task {task.record.id!r}"
     ).finish("shown")
-    lines: list[str] = page.guarded(lambda: argument_lines(task.record, masked=False), [])
-    context = {"title": title, "is_subpage": True, "lines": lines, "name": task.record.name, "back": back}
+    context = {"title": title, "is_subpage": True, "lines": _all_lines(task), "name": task.record.name, "back": back}
     return responses.page_response(request, "task/arguments.html", context)
+
+
+def _all_lines(task: Explanation) -> list[str]:
+    """Return the arguments, not masked and opened; none if they are not readable."""
+    try:
+        return argument_lines(task.record, masked=False)
+    except SealedArguments:
+        return [_("The arguments are sealed, and no key of this process opens them.")]
+    except Exception:  # noqa: BLE001 - the site's codec may raise anything
+        return []
 
 
 @loaded

@@ -14,7 +14,7 @@ from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
 from django_redis_components.taskqueue import ScheduleInfo
 from django_redis_components.taskqueue.registry import find
-from django_redis_components.taskqueue.schedules.status import read_schedules
+from django_redis_components.taskqueue.schedules.status import read_first
 from django_redis_components.taskqueue.stats.deploys import Deploy, read_deploys
 from django_redis_components.taskqueue.stats.task_class import TaskClass, read_task_class
 from django_redis_components.taskqueue.store.scan import Filters, ScannedTask, SlowestRuns, find_slowest, scan_tasks
@@ -61,7 +61,7 @@ def read_class(name: str, *, with_tasks: bool = True) -> Flow[TaskClassSnapshot]
     """Read a task class, then failed tasks and slowest runs in the queues that ran it, and in that of its decorator."""
     shard, using = queue_shard(), conf.settings().dashboard.using
     task, deploys, schedules = yield from gather_values(
-        [read_task_class(shard, name), read_deploys(shard), read_schedules(using)]
+        [read_task_class(shard, name), read_deploys(shard), read_first(using)]
     )
     own = [each for each in schedules.schedules if each.task == name]
     queues = [queue for queue, _ in task.by_queue]

@@ -16,7 +16,7 @@ from django_redis_components.taskqueue.exceptions import TaskResultDoesNotExist
 from django_redis_components.taskqueue.json_codec import pack
 from django_redis_components.taskqueue.record import TaskRecord
 from django_redis_components.taskqueue.result import TaskResult
-from django_redis_components.taskqueue.schedules.status import ScheduleSnapshot
+from django_redis_components.taskqueue.schedules.status import ScheduleInfo, ScheduleSnapshot
 from django_redis_components.taskqueue.stats.errors import ErrorGroup
 from django_redis_components.taskqueue.stats.groups import GroupInfo
 from django_redis_components.taskqueue.stats.metrics import Metrics
@@ -170,7 +170,7 @@ def of_schedules(snapshot: ScheduleSnapshot) -> TextTable:
             "" if each.next_at is None else _until(each.next_at, snapshot.at),
             clock(each.last_sent_at),
             each.last_task_id or "",
-            _NOTES[each.state],
+            _note_of(each),
         )
         for each in snapshot.schedules
     ]
@@ -185,8 +185,18 @@ _NOTES = {
     "off": "off",
     "new": "not registered by a poller yet",
     "late": "overdue: no poller enqueues it",
+    "finished": "finished",
     "gone": "not declared in the active poller's code",
+    "paused": "paused",
 }
+
+
+def _note_of(schedule: ScheduleInfo) -> str:
+    """Return the state of a schedule, and how many of its limited tasks it has sent."""
+    notes = [_NOTES[schedule.state]]
+    if schedule.count is not None:
+        notes.append(f"sent {schedule.sent:,} of {schedule.count:,}")
+    return ", ".join(filter(None, notes))
 
 
 def data_of(result: TaskResult, *, with_arguments: bool = False) -> dict[str, Any]:
@@ -205,8 +215,8 @@ def data_of(result: TaskResult, *, with_arguments: bool = False) -> dict[str, An
     for name in ("enqueued_at", "run_after", "last_attempted_at", "finished_at"):
         data[name] = _aware(getattr(result, name))
     if with_arguments:
-        args, kwargs = known_arguments(result) or (None, None)
-        data |= {"args": args, "kwargs": kwargs}
+        args, kwargs = (not is_sealed(result) and known_arguments(result)) or (None, None)
+        data |= {"args": args, "kwargs": kwargs, "sealed": is_sealed(result)}
     return data
 
 
@@ -274,8 +284,18 @@ def known_arguments(result: TaskRecord[Any]) -> tuple[list[Any], dict[str, Any]]
         return None
 
 
+def is_sealed(result: TaskRecord[Any]) -> bool:
+    """Return whether the arguments of a task are sealed, and are not shown; False if they are not known."""
+    try:
+        return result.is_sealed
+    except TaskResultDoesNotExist:
+        return False
+
+
 def arguments_of(result: TaskRecord[Any]) -> str:
     """Return the arguments of a task as JSON."""
+    if is_sealed(result):
+        return "(sealed)"
     known = known_arguments(result)
     return "(expired)" if known is None else serialization.encode(pack([*known])).decode()
 

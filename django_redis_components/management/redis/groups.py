@@ -18,7 +18,7 @@ GROUPS = {
     "queues": "show queues; pause, resume, purge and restore one; retry or delete its failed tasks",
     "tasks": "list, find and show tasks; start one by hand; retry, reschedule, update, move, cancel or delete them",
     "workers": "list worker processes; quiet, resume, restart or stop them",
-    "schedules": "list periodic tasks; run, pause, resume or remove one",
+    "schedules": "list periodic tasks; run, pause, resume or remove one; export and import them",
     "flows": "show the tasks of a flow (a chain or a group)",
     "locks": "list the holders of locks and semaphores; release one",
     "limits": "list rate limits; show, reset, block or unblock a key",

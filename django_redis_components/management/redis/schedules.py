@@ -1,22 +1,29 @@
-"""`manage.py redis schedules`: lists periodic tasks, runs one now, pauses, resumes and removes them."""
+"""`manage.py redis schedules`: lists and changes periodic tasks; exports and imports those added at run time."""
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from django.core.management.base import CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.management.base import CommandResult, add_subcommands, add_yes, system_user
+from django_redis_components.management.jobs import celery_beat
 from django_redis_components.management.listings import task_listing
 from django_redis_components.management.redis import groups
+from django_redis_components.management.tables import TextTable
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.exceptions import ScheduleDoesNotExist
-from django_redis_components.taskqueue.schedules import status
+from django_redis_components.taskqueue.schedules import status, transfer
 from django_redis_components.taskqueue.schedules.changes import Schedules
+from django_redis_components.taskqueue.shards import home
 
 #: Commands and their descriptions.
 VERBS = {
@@ -25,6 +32,9 @@ VERBS = {
     "pause": "enqueue nothing of a schedule until it is resumed; times that pass meanwhile are not made up for",
     "resume": "resume a paused schedule",
     "remove": "remove a schedule that was added at run time (asks for confirmation)",
+    "export": "write the schedules that were added at run time to standard output, a line of JSON for each",
+    "import": "add or replace schedules from such lines: all of them, or none",
+    "import-celery-beat": "add or replace schedules from the tables of django-celery-beat; says what has no equivalent",
 }
 
 
@@ -37,6 +47,12 @@ class Group(groups.CommandGroup):
         for verb in ("run", "pause", "resume", "remove"):
             made[verb].add_argument("name", metavar="NAME", help="name of the schedule, as listed")
         add_yes(made["remove"])
+        made["import"].add_argument("file", metavar="FILE", help="file of an export; - for standard input")
+        made["import-celery-beat"].add_argument(
+            "--database", default="default", metavar="ALIAS", help="database with the tables (default: default)"
+        )
+        for verb in ("import", "import-celery-beat"):
+            made[verb].add_argument("--dry-run", action="store_true", help="check and report, and import nothing")
 
     def perform_list(self, options: dict[str, Any]) -> CommandResult:
         """See `list_schedules`."""
@@ -60,6 +76,18 @@ class Group(groups.CommandGroup):
             question = f"Remove the schedule {options['name']!r}? It cannot be restored."
             self.command.ask(question, "Nothing was removed.")
         return change("remove", options["name"], options["using"])
+
+    def perform_export(self, options: dict[str, Any]) -> CommandResult:
+        """See `export`."""
+        return export(options["using"])
+
+    def perform_import(self, options: dict[str, Any]) -> CommandResult:
+        """See `import_lines`."""
+        return import_lines(_read_lines(options["file"]), options["using"], dry_run=options["dry_run"])
+
+    def perform_import_celery_beat(self, options: dict[str, Any]) -> CommandResult:
+        """See `import_celery_beat`."""
+        return import_celery_beat(options["database"], options["using"], dry_run=options["dry_run"])
 
 
 #: What a change reports: if it was made, and if there was nothing to change.
@@ -106,6 +134,87 @@ def change(verb: str, name: str, using: str) -> CommandResult:
         has_changed = schedules.resume(found) if verb == "resume" else schedules.remove(found)
     text = TEXTS[verb][0 if has_changed else 1].format(name=found)
     return CommandResult({"schedule": found, "changed": has_changed}, text)
+
+
+def export(using: str) -> CommandResult:
+    """Return the schedules that were added at run time, a line of JSON for each."""
+    lines, damaged = [], []
+    for stored in run(connections.client(using), transfer.read_added(home(using))):
+        try:
+            lines.append(stored.line)
+        except (ValueError, RecursionError):
+            damaged.append(stored.name)
+    data = {"schedules": [json.loads(line) for line in lines], "damaged": damaged}
+    problem = f"Not exported, since the definition is damaged: {', '.join(damaged)}." if damaged else ""
+    return CommandResult(data, "\n".join(lines), problem=problem, log=f"{len(lines)} schedules exported.")
+
+
+def import_lines(lines: Sequence[str], using: str, *, dry_run: bool) -> CommandResult:
+    """Add or replace the schedules of an export; nothing if a line is refused."""
+    accepted, refused = transfer.parse_lines(lines, using)
+    if refused:
+        errors = [dataclasses.asdict(each) for each in refused]
+        problem = f"{len(refused)} of {len(refused) + len(accepted)} lines are refused. Nothing was imported."
+        text = "\n".join(map(str, refused))
+        return CommandResult({"refused": errors}, text, problem=problem, log=problem)
+    counts = _import(accepted, using, dry_run=dry_run)
+    return CommandResult(counts, _import_text(counts))
+
+
+def import_celery_beat(database: str, using: str, *, dry_run: bool) -> CommandResult:
+    """Add or replace schedules from the tables of django-celery-beat."""
+    found = celery_beat.read_translations(database, using)
+    counts = _import([each.new for each in found if each.new], using, dry_run=dry_run)
+    rows = [(each.name, each.task, _times_of(each), _outcome_of(each)) for each in found]
+    data = counts | {
+        "entries": [{"name": each.name, "task": each.task, "error": each.error, "notes": each.notes} for each in found]
+    }
+    left = sum(each.new is None for each in found)
+    problem = f"{left} of {len(found)} entries have no equivalent: see the table." if left else ""
+    table = TextTable(("NAME", "TASK", "SCHEDULE", "RESULT"), rows, frozenset())
+    return CommandResult(data, _import_text(counts), table if rows else None, problem=problem, log=_import_text(counts))
+
+
+def _import(new: Sequence[transfer.NewSchedule], using: str, *, dry_run: bool) -> dict[str, Any]:
+    """Import schedules, or count what an import would do."""
+    if dry_run:
+        known = {each.name for each in run(connections.client(using), transfer.read_added(home(using)))}
+        replaced = sum(each.name in known for each in new)
+        added = len(new) - replaced
+        transfer.check_total(len(known) + added)
+    else:
+        added, replaced = run(connections.client(using), transfer.import_all(home(using), new))
+    return {"added": added, "replaced": replaced, "dry_run": dry_run}
+
+
+def _import_text(counts: dict[str, Any]) -> str:
+    if counts["dry_run"]:
+        return f"Nothing was imported (dry run). Would add {counts['added']:,} and replace {counts['replaced']:,}."
+    return f"Added {counts['added']:,}, replaced {counts['replaced']:,}."
+
+
+def _times_of(translation: celery_beat.Translation) -> str:
+    return translation.new.schedule.recurrence.text if translation.new else ""
+
+
+def _outcome_of(translation: celery_beat.Translation) -> str:
+    if translation.new is None:
+        return f"not translated: {translation.error}"
+    paused = () if translation.new.paused is None else ("paused",)
+    return ", ".join(["ok", *paused, *translation.notes])
+
+
+def _read_lines(path: str) -> list[str]:
+    """Return the lines of a file in UTF-8.
+
+    Raises:
+        CommandError: it cannot be read.
+    """
+    try:
+        text = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        return text.decode("utf-8-sig").split("\n")
+    except (OSError, ValueError) as exc:
+        raise CommandError(f"{path!r} cannot be read: {exc}") from exc
 
 
 def _name_of(name: str, using: str) -> str:

@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 from typing import Any, TypedDict, TypeVar, Unpack
 
 from django_redis_components.core import keys
 from django_redis_components.core.arguments import check_string, short_repr
-from django_redis_components.core.protocol import Flow
+from django_redis_components.core.protocol import Flow, Read
 from django_redis_components.core.text import encodable
 from django_redis_components.core.units import Seconds
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.exceptions import InvalidTask, ScheduleDoesNotExist
+from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.schedules import definitions
-from django_redis_components.taskqueue.schedules.recurrence import CronTimes, FixedInterval
-from django_redis_components.taskqueue.schedules.schedule import Misfire, Schedule, create, schedules
+from django_redis_components.taskqueue.schedules.recurrence import (
+    CronTimes,
+    FixedInterval,
+    OneTime,
+    Recurrence,
+    encode_moment,
+    moment_ms,
+)
+from django_redis_components.taskqueue.schedules.schedule import Misfire, Schedule, schedules
 from django_redis_components.taskqueue.shards import Shard, home
 from django_redis_components.taskqueue.store.control import new_op
-from django_redis_components.taskqueue.store.scripts import CHANGE_SCHEDULE, READ_CHANGES
+from django_redis_components.taskqueue.store.scripts import CHANGE_SCHEDULE
 from django_redis_components.taskqueue.task import Task
 
 T = TypeVar("T")
 
 #: Longest name of an author, in characters.
 MAX_AUTHOR = 150
+#: Most schedules that are added at run time; added_schedule.lua has the same number.
+MAX_ADDED = 10_000
 
 
 class AddedOptions(TypedDict, total=False):
@@ -34,11 +45,16 @@ class AddedOptions(TypedDict, total=False):
     every: Seconds
     cron: str
     tz: str | tzinfo | None
+    at: datetime
     args: Sequence[Any]
     kwargs: dict[str, Any]
     misfire: Misfire
     max_age: Seconds | None
     jitter: Seconds
+    start: datetime | None
+    end: datetime | None
+    count: int | None
+    options: dict[str, Any]
 
 
 class Schedules:
@@ -55,15 +71,19 @@ class Schedules:
     def add(self, name: str, task: Task[..., Any, Any], /, **options: Unpack[AddedOptions]) -> None:
         """Add a schedule, or replace an added one of this name. It is kept in Redis until it is removed.
 
+        One without further due times is removed after a day. A schedule that is replaced has sent as many tasks as
+        before: `count` includes them.
+
         Args:
             name: identifies it.
             task: a task of the site's code, without `using(…)`.
-            options: either every (seconds or timedelta, at least a second) or cron (an expression) with tz; and args,
-                kwargs, misfire, max_age and jitter as of `cron`.
+            options: every (seconds or timedelta, at least a second), cron (an expression) with tz, or at (a datetime:
+                one run); args, kwargs, misfire, max_age, jitter, start, end and count as of `cron`; and options, a
+                dict of options of the task: queue_name, priority, expires, ….
 
         Raises:
-            InvalidTask: an option is invalid, the code declares a schedule of this name, or the task is not one that
-                workers find by its name.
+            InvalidTask: an option is invalid, there is no due time from now on, the code declares a schedule of this
+                name, the task is not one that workers find by its name, or 10,000 schedules were added.
         """
         self._run(self._add(name, task, options))
 
@@ -120,9 +140,10 @@ class Schedules:
         return result
 
     def _add(self, name: str, task: Task[..., Any, Any], options: AddedOptions) -> Flow[None]:
-        code = yield from _change(self._shard, name, "add", encode_added(self.using, name, task, options))
+        schedule, definition = check_added(self.using, name, task, options)
+        code = yield from _change(self._shard, name, "add", definition, schedule.recurrence.text)
         if code == -2:
-            raise InvalidTask(f"Schedule {name!r} was not added: 1,000 are. Remove those that are not needed.")
+            raise InvalidTask(f"Schedule {name!r} was not added: {MAX_ADDED:,} are. Remove those that are not needed.")
 
     def _find(self, name: str) -> Flow[Schedule]:
         """Return the schedule that the code declares, or the added one."""
@@ -139,8 +160,7 @@ class Schedules:
 
     def _change(self, verb: str, name: str, value: str = "") -> Flow[bool]:
         keys.validate_name(name, "name")
-        author = encodable(" ".join(check_string(value, "author").split())[:MAX_AUTHOR])
-        code = yield from _change(self._shard, name, verb, author)
+        code = yield from _change(self._shard, name, verb, clean_author(check_string(value, "author")))
         if code == -1:
             raise ScheduleDoesNotExist(name)
         return code == 1
@@ -152,23 +172,31 @@ class Schedules:
         return await self._shard.arun(flow)
 
 
-def encode_added(using: str, name: str, task: Task[..., Any, Any], options: AddedOptions) -> str:
-    """Return the definition of a schedule as `Schedules.add` stores it.
+def clean_author(text: str) -> str:
+    """Return the name of an author in one line, as it is stored."""
+    return encodable(" ".join(text.split())[:MAX_AUTHOR])
+
+
+def check_added(using: str, name: str, task: Task[..., Any, Any], options: AddedOptions) -> tuple[Schedule, str]:
+    """Return a schedule with the definition that `Schedules.add` stores.
 
     Raises:
         InvalidTask: see `Schedules.add`.
     """
     try:
-        return definitions.encode(_create(using, name, task, options))
+        schedule = _create(using, name, task, options)
+        if schedule.following(time.time_ns() // 1_000_000) is None:
+            raise ValueError(f"{_last_time(schedule)}: nothing is due from now on.")
+        definitions.check_unsealed(schedule)
+        return schedule, definitions.encode(schedule)
     except (TypeError, ValueError, InvalidTask) as exc:
         raise InvalidTask(f"Schedule {short_repr(name)}: {exc}") from exc
 
 
 def read_definition(shard: Shard, name: str) -> Flow[bytes | None]:
     """Return the stored definition of an added schedule; None if there is none of this name."""
-    _version, _paused, added = yield READ_CHANGES(base=shard.base)
-    found: bytes | None = dict(zip(added[::2], added[1::2], strict=True)).get(name.encode(errors="replace"))
-    return found
+    [found] = yield Read("HMGET", shard.key(Key.added_schedules), name.encode(errors="replace"))
+    return None if found is None else bytes(found)
 
 
 def _create(using: str, name: str, task: Task[..., Any, Any], options: AddedOptions) -> Schedule:
@@ -181,15 +209,37 @@ def _create(using: str, name: str, task: Task[..., Any, Any], options: AddedOpti
     if (using, name) in schedules:
         raise ValueError("the code declares a schedule of this name.")
     given: dict[str, Any] = {**options, "name": name}
-    if ("every" in given) == ("cron" in given):
-        raise TypeError("expected either every or cron.")
-    if "every" in given and given.get("tz") is not None:
-        raise TypeError("tz: an interval has no time zone.")
-    tz = given.pop("tz", None)
-    recurrence = FixedInterval.of(given.pop("every")) if "every" in given else CronTimes.of(given.pop("cron"), tz)
-    return create(task, recurrence, given)  # type: ignore[arg-type]
+    task_options = given.pop("options", {})
+    return definitions.create_added(task, _pop_recurrence(given), given, task_options)
 
 
-def _change(shard: Shard, name: str, verb: str, value: str) -> Flow[int]:
-    (code,) = yield CHANGE_SCHEDULE(base=shard.base, verb=verb, name=name, value=value, op=new_op())
+def _pop_recurrence(given: dict[str, Any]) -> Recurrence:
+    """Remove the times from the options of `Schedules.add`, and return them.
+
+    Raises:
+        TypeError, ValueError, InvalidTask: they are invalid.
+    """
+    times = [what for what in ("every", "cron", "at") if what in given]
+    if len(times) != 1:
+        raise TypeError("expected one of every, cron and at.")
+    [what] = times
+    if what != "cron" and given.get("tz") is not None:
+        raise TypeError("tz: an interval has no time zone." if what == "every" else "tz: the datetime has one.")
+    value, tz = given.pop(what), given.pop("tz", None)
+    if what == "at":
+        if bounds := [bound for bound in ("start", "end", "count") if given.get(bound) is not None]:
+            raise TypeError(f"{bounds[0]}: a schedule with one time has none.")
+        return OneTime(moment_ms(value, "at"))
+    return FixedInterval.of(value) if what == "every" else CronTimes.of(value, tz)
+
+
+def _last_time(schedule: Schedule) -> str:
+    """Return what ends a schedule without due times."""
+    if isinstance(schedule.recurrence, OneTime) or schedule.end_ms is None:
+        return schedule.recurrence.text
+    return f"end={encode_moment(schedule.end_ms)}"
+
+
+def _change(shard: Shard, name: str, verb: str, value: str, times: str = "") -> Flow[int]:
+    (code,) = yield CHANGE_SCHEDULE(base=shard.base, verb=verb, name=name, value=value, times=times, op=new_op())
     return int(code)

@@ -14,7 +14,7 @@ local time of a zone; at clock changes it follows the rule of Debian's cron:
 from __future__ import annotations
 
 import dataclasses
-from datetime import datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, Protocol
 from zoneinfo import ZoneInfo
 
@@ -23,6 +23,7 @@ from django.utils import timezone
 from django_redis_components.core.arguments import short_repr
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.taskqueue.exceptions import InvalidTask
+from django_redis_components.taskqueue.options import check_moment, when
 from django_redis_components.taskqueue.schedules import cron_expression
 
 #: Minimum interval in milliseconds.
@@ -30,6 +31,7 @@ MIN_INTERVAL_MS = 1_000
 #: Seconds in a day. No zone has two clock changes in one.
 _DAY_S = 86_400
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a naive local time
+_UTC_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Recurrence(Protocol):
@@ -122,6 +124,58 @@ class CronTimes:
 
     def _zone(self) -> tzinfo:
         return self.zone or timezone.get_default_timezone()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OneTime:
+    """One due time."""
+
+    at_ms: int
+
+    @property
+    def text(self) -> str:
+        """``at 2026-11-26T15:00:00.000+00:00``."""
+        return f"at {encode_moment(self.at_ms)}"
+
+    def following(self, after_ms: int) -> int | None:
+        """See `Recurrence`."""
+        return self.at_ms if self.at_ms > after_ms else None
+
+    def latest(self, after_ms: int, until_ms: int) -> int | None:
+        """See `Recurrence`."""
+        return self.at_ms if after_ms < self.at_ms <= until_ms else None
+
+
+def moment_ms(value: Any, what: str) -> int:
+    """Return a datetime in milliseconds since the epoch, rounded up.
+
+    Raises:
+        TypeError, ValueError: it is not a datetime, is naive while USE_TZ is on, or too late.
+    """
+    if not isinstance(value, datetime):
+        raise TypeError(f"{what}={short_repr(value)}: expected a datetime.")
+    check_moment(value, what)
+    return int(when(value, what))
+
+
+def encode_moment(ms: int) -> str:
+    """Return milliseconds since the epoch as text: ``2026-11-26T15:00:00.000+00:00``."""
+    return (_UTC_EPOCH + timedelta(milliseconds=ms)).isoformat(timespec="milliseconds")
+
+
+def parse_moment(text: Any, what: str) -> datetime:
+    """Return the datetime of a text with a UTC offset.
+
+    Raises:
+        ValueError: it is not such a text.
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise ValueError(f"{what}={short_repr(text)}: expected a time such as '2026-11-26T15:00:00+00:00'.")
+    return moment
 
 
 class Clock:

@@ -6,16 +6,22 @@ import base64
 import dataclasses
 import hashlib
 from collections.abc import Callable, Sequence
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 from typing import Any, Literal, TypedDict, TypeVar, Unpack, get_args
 
 from django_redis_components.core import keys, serialization
-from django_redis_components.core.arguments import check_choice, check_flag, check_sequence, short_repr
+from django_redis_components.core.arguments import check_choice, check_flag, check_int, check_sequence, short_repr
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.taskqueue import origin
 from django_redis_components.taskqueue.enqueue import prepare
 from django_redis_components.taskqueue.exceptions import InvalidTask
-from django_redis_components.taskqueue.schedules.recurrence import CronTimes, FixedInterval, Recurrence
+from django_redis_components.taskqueue.schedules.recurrence import (
+    CronTimes,
+    FixedInterval,
+    OneTime,
+    Recurrence,
+    moment_ms,
+)
 from django_redis_components.taskqueue.store.messages import TaskMessage
 from django_redis_components.taskqueue.store.task_records import ID_BYTES
 from django_redis_components.taskqueue.task import Task
@@ -28,6 +34,8 @@ Misfire = Literal["once", "skip", "all"]
 MAX_AGE_S: dict[str, float | None] = {"once": None, "skip": 60.0, "all": 86_400.0}
 #: Maximum due times that misfire="all" enqueues at once; the newest are kept.
 MAX_CATCH_UP = 100
+#: Largest limit of the tasks that a schedule sends.
+MAX_COUNT = 1_000_000_000
 
 #: Schedules by connection and name.
 schedules: dict[tuple[str, str], Schedule] = {}
@@ -43,6 +51,9 @@ class ScheduleOptions(TypedDict, total=False):
     jitter: Seconds
     enabled: bool
     name: str
+    start: datetime | None
+    end: datetime | None
+    count: int | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +68,9 @@ class Schedule:
         jitter_ms: maximum random delay; constant for a due time.
         enabled: whether it is active, as its code states.
         is_paused: whether an operator has paused it.
+        start_ms, end_ms: its first and its last possible due time; None: no limit.
+        count: most tasks that it sends; None: no limit.
+        task_options: JSON: the options of its task that were given at run time; `task` has them.
     """
 
     name: str
@@ -69,18 +83,33 @@ class Schedule:
     jitter_ms: int = 0
     enabled: bool = True
     is_paused: bool = False
+    start_ms: int | None = None
+    end_ms: int | None = None
+    count: int | None = None
+    task_options: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def is_active(self) -> bool:
         """Whether its due times are sent."""
         return self.enabled and not self.is_paused
 
+    @property
+    def last_possible_ms(self) -> int | None:
+        """The time after which nothing is due; None without an end."""
+        return self.recurrence.at_ms if isinstance(self.recurrence, OneTime) else self.end_ms
+
+    def following(self, after_ms: int) -> int | None:
+        """Return the first due time after a time, or None."""
+        due_ms = self.recurrence.following(after_ms if self.start_ms is None else max(after_ms, self.start_ms - 1))
+        return None if due_ms is None or (self.end_ms is not None and due_ms > self.end_ms) else due_ms
+
     def due(self, last_ms: int, now_ms: int) -> list[int]:
         """Return the due times to enqueue now, oldest first, after those until `last_ms` were handled."""
         after_ms = last_ms if self.max_age_ms is None else max(last_ms, now_ms - self.max_age_ms - 1)
+        after_ms = after_ms if self.start_ms is None else max(after_ms, self.start_ms - 1)
         max_times = MAX_CATCH_UP if self.misfire == "all" else 1
         found: list[int] = []
-        until_ms = now_ms
+        until_ms = now_ms if self.end_ms is None else min(now_ms, self.end_ms)
         while len(found) < max_times and (due_ms := self.recurrence.latest(after_ms, until_ms)) is not None:
             found.append(due_ms)
             until_ms = due_ms - 1
@@ -127,7 +156,8 @@ def cron(expression: str, /, *, tz: str | tzinfo | None = None, **options: Unpac
         expression: minute, hour, day of month, month, day of week; or a nickname such as "@daily".
         tz: name of the time zone, or a ZoneInfo; TIME_ZONE by default.
         options: args and kwargs of the task; misfire and max_age (seconds or timedelta) for due times that passed
-            without an active poller; jitter (seconds or timedelta); enabled; name, its identifier in Redis.
+            without an active poller; jitter (seconds or timedelta); enabled; name, its identifier in Redis; start and
+            end (datetimes), its first and its last possible due time; count, the most tasks that it sends.
 
     Raises:
         InvalidTask: the expression, the zone or an option is invalid, or the decorated object is not a task.
@@ -179,9 +209,21 @@ def create(task: Task[..., Any, Any], recurrence: Recurrence, options: ScheduleO
         max_age_ms=None if max_age is None else to_ms(max_age, "max_age"),
         jitter_ms=to_ms(options.get("jitter", 0), "jitter", zero=True),
         enabled=enabled,
+        **_bounds(options),
     )
     task._check_arguments(args, kwargs)
     return schedule
+
+
+def _bounds(options: ScheduleOptions) -> dict[str, Any]:
+    """Return start, end and count, as `Schedule` has them."""
+    given = {what: options.get(what) for what in ("start", "end")}
+    bounds = {f"{what}_ms": None if moment is None else moment_ms(moment, what) for what, moment in given.items()}
+    start_ms, end_ms = bounds.values()
+    if start_ms is not None and end_ms is not None and end_ms < start_ms:
+        raise ValueError(f"end={short_repr(given['end'])}: expected a time after start={short_repr(given['start'])}.")
+    count = options.get("count")
+    return {**bounds, "count": None if count is None else check_int(count, "count", 1, MAX_COUNT)}
 
 
 def _register(schedule: Schedule) -> None:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Literal
 
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.units import moment_of
+from django_redis_components.taskqueue.schedules.recurrence import moment_ms, parse_moment
 from django_redis_components.taskqueue.schedules.schedule import Schedule, registered
 from django_redis_components.taskqueue.schedules.scheduler import REGISTER_S
 from django_redis_components.taskqueue.shards import Shard, home
 from django_redis_components.taskqueue.store.scripts import LIST_SCHEDULES
 
 #: Values of `ScheduleInfo.state`.
-State = Literal["on", "off", "paused", "late", "gone", "new"]
-#: Maximum schedules of one read.
-MAX_SCHEDULES = 200
+State = Literal["on", "off", "paused", "late", "finished", "gone", "new"]
+#: Schedules of a page, and of one round trip of `schedules()`.
+PAGE_SIZE, READ_SIZE = 200, 1_000
 #: Seconds within which an active poller registers the schedules of its code again.
 REGISTERED_S = 2 * REGISTER_S
 #: Seconds after which a due time that was not enqueued is late.
@@ -37,11 +39,15 @@ class ScheduleInfo:
         last_task_id: the task of that due time; its result may have expired.
         last_task_state: of that task; None if there is none, or its record has expired.
         registered_at: when a poller last registered it; None if none has.
-        state: "on", "off" (not enabled), "paused", "late" (a due time has passed without its task), "gone" (not in the
-            code of the active poller) or "new" (not registered yet; if it was added at run time, no poller may know
-            its task).
+        state: "on", "off" (not enabled), "paused", "late" (a due time has passed without its task), "finished" (nothing
+            is due any more), "gone" (not in the code of the active poller) or "new" (not registered yet; if it was
+            added at run time, no poller may know its task).
         paused_by, paused_at: who paused it, and when; "" and None unless it is paused.
         is_added: whether it was added at run time.
+        start, end: its first and its last possible due time; None: no limit.
+        count: most tasks that it sends; None: no limit.
+        sent: how many it has sent, if they are limited.
+        options: the options of its task that were given at run time.
     """
 
     name: str
@@ -60,6 +66,11 @@ class ScheduleInfo:
     paused_by: str = ""
     paused_at: datetime | None = None
     is_added: bool = False
+    start: datetime | None = None
+    end: datetime | None = None
+    count: int | None = None
+    sent: int = 0
+    options: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -69,14 +80,21 @@ class ScheduleInfo:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ScheduleSnapshot:
-    """Schedules by name, at a time of the server's clock."""
+    """Schedules by name, at a time of the server's clock.
+
+    Attributes:
+        total: how many there are; `schedules` may be a part of them.
+        has_more: whether there are others after the last one.
+    """
 
     at: datetime
     schedules: list[ScheduleInfo]
+    total: int = 0
+    has_more: bool = False
 
 
 def schedules(*, using: str = "default") -> list[ScheduleInfo]:
-    """Return schedules by name: up to 200 that pollers have registered, and those of this process. One round trip."""
+    """Return all schedules by name: registered and added ones, and those of this process. A round trip for 1,000."""
     return home(using).run(read_schedules(using)).schedules
 
 
@@ -86,30 +104,58 @@ async def aschedules(*, using: str = "default") -> list[ScheduleInfo]:
 
 
 def read_schedules(using: str) -> Flow[ScheduleSnapshot]:
-    """Return registered schedules, and those of this process that are not registered."""
-    found = yield from read_registered(home(using))
-    names = {info.name for info in found.schedules}
-    mine = [_unregistered(each, found.at) for each in registered(using) if each.name not in names]
-    return ScheduleSnapshot(found.at, _sorted([*found.schedules, *mine]))
+    """Return all schedules: registered and added ones, and those of this process that are neither."""
+    part = yield from read_part(home(using), limit=READ_SIZE)
+    found = list(part.schedules)
+    while part.has_more:
+        part = yield from read_part(home(using), after=found[-1].name, limit=READ_SIZE)
+        found += part.schedules
+    return _with_unregistered(using, dataclasses.replace(part, schedules=found))
+
+
+def read_first(using: str) -> Flow[ScheduleSnapshot]:
+    """Return the first 1,000 schedules by name, and those of this process that are not registered. One round trip."""
+    found = yield from read_part(home(using), limit=READ_SIZE)
+    return _with_unregistered(using, found)
 
 
 def read_registered(shard: Shard) -> Flow[ScheduleSnapshot]:
-    """Return registered schedules."""
-    now_us, active, rows, paused, added = yield LIST_SCHEDULES(base=shard.base, limit=MAX_SCHEDULES)
-    at = moment_of(now_us)
-    pauses, definitions = _pairs(paused), _pairs(added)
+    """Return the schedules that were registered last, up to 200, by name."""
+    found = yield from _read(shard, limit=PAGE_SIZE, order="registered")
+    return dataclasses.replace(found, schedules=_sorted(found.schedules))
+
+
+def read_part(shard: Shard, *, part: str = "", after: str = "", limit: int = PAGE_SIZE) -> Flow[ScheduleSnapshot]:
+    """Return registered and added schedules by name.
+
+    Args:
+        part: only names that have this part; ASCII letters match in either case.
+        after: only names after this one.
+        limit: the most schedules.
+    """
+    lower, last = part.encode(errors="replace").lower(), after.encode(errors="replace")
+    found = yield from _read(shard, lower, last, limit=limit, order="name")
+    return found
+
+
+def _with_unregistered(using: str, found: ScheduleSnapshot) -> ScheduleSnapshot:
+    names = {info.name for info in found.schedules}
+    mine = [_unregistered(each, found.at) for each in registered(using) if each.name not in names]
+    return ScheduleSnapshot(found.at, _sorted([*found.schedules, *mine]), found.total + len(mine))
+
+
+def _read(shard: Shard, part: bytes = b"", after: bytes = b"", *, limit: int, order: str) -> Flow[ScheduleSnapshot]:
+    reply = yield LIST_SCHEDULES(base=shard.base, part=part, after=after, limit=limit, order=order)
+    now_us, active, total, more, rows = reply
     infos = [_info(row, now_us / 1_000, active=bool(active)) for row in rows]
-    names = {info.name for info in infos}
-    infos += [_added(name, text) for name, text in definitions.items() if name not in names][:MAX_SCHEDULES]
-    return ScheduleSnapshot(at, _sorted([_with_changes(info, pauses, definitions) for info in infos]))
+    return ScheduleSnapshot(moment_of(now_us), infos, total, bool(more))
 
 
-def _with_changes(info: ScheduleInfo, pauses: dict[str, bytes], definitions: dict[str, bytes]) -> ScheduleInfo:
+def _with_changes(info: ScheduleInfo, pause: bytes, *, is_added: bool) -> ScheduleInfo:
     """Return the state of a schedule with what was changed at run time."""
-    is_added = info.name in definitions
-    if info.name not in pauses:
+    if not pause:
         return dataclasses.replace(info, is_added=is_added)
-    since, _, author = pauses[info.name].decode(errors="replace").partition(" ")
+    since, _, author = pause.decode(errors="replace").partition(" ")
     return dataclasses.replace(
         info,
         is_added=is_added,
@@ -120,26 +166,33 @@ def _with_changes(info: ScheduleInfo, pauses: dict[str, bytes], definitions: dic
     )
 
 
-def _pairs(pairs: list[bytes]) -> dict[str, bytes]:
-    names = (name.decode(errors="replace") for name in pairs[::2])
-    return dict(zip(names, pairs[1::2], strict=True))
-
-
 def _sorted(infos: list[ScheduleInfo]) -> list[ScheduleInfo]:
     return sorted(infos, key=lambda info: info.name)
 
 
 def _info(row: Any, now_ms: float, *, active: bool) -> ScheduleInfo:
+    *registration, pause, definition, sent = row
+    if registration[1]:
+        info = _registered(registration, now_ms, active=active)
+    else:
+        info = _added(registration[0].decode(errors="replace"), definition)
+    return dataclasses.replace(_with_changes(info, pause, is_added=bool(definition)), sent=sent)
+
+
+def _registered(row: Any, now_ms: float, *, active: bool) -> ScheduleInfo:
     name, registered_ms, times, last_ms, next_ms, fired_us, task_id, text, queue, state, due_ms = row
     info = _parse_info(text)
     enabled = bool(info.get("enabled", True))
     gone = active and now_ms - registered_ms > REGISTERED_S * 1_000
+    at_ms = info.get("at")
+    if not next_ms and isinstance(at_ms, int) and at_ms > last_ms:
+        next_ms = at_ms
     late = 0 < next_ms < now_ms - LATE_S * 1_000
     return ScheduleInfo(
-        name=name.decode(),
+        name=name.decode(errors="replace"),
         task=str(info.get("task", "")),
         queue_name=str(info.get("queue", "")),
-        times=times.decode(),
+        times=times.decode(errors="replace"),
         misfire=str(info.get("misfire", "")),
         enabled=enabled,
         next_at=_moment(next_ms),
@@ -148,12 +201,35 @@ def _info(row: Any, now_ms: float, *, active: bool) -> ScheduleInfo:
         last_task_id=task_id.decode() or None,
         last_task_state=_task_state(state.decode(errors="replace"), due_ms, now_ms) if queue else None,
         registered_at=_moment(registered_ms),
-        state="gone" if gone else "off" if not enabled else "late" if late else "on",
+        state="gone" if gone else "off" if not enabled else "late" if late else "on" if next_ms else "finished",
+        **_limits(info, _known_moment),
     )
 
 
+def _limits(info: dict[str, Any], moment: Callable[[Any], datetime | None]) -> dict[str, Any]:
+    """Return the fields that limit a schedule, and the options of its task."""
+    count, options = info.get("count"), info.get("options")
+    return {
+        "start": moment(info.get("start")),
+        "end": moment(info.get("end")),
+        "count": count if isinstance(count, int) else None,
+        "options": options if isinstance(options, dict) else {},
+    }
+
+
+def _known_moment(ms: Any) -> datetime | None:
+    return _moment(ms) if isinstance(ms, int) and abs(ms) < 10**14 else None
+
+
+def _parsed_moment(text: Any) -> datetime | None:
+    try:
+        return moment_of(moment_ms(parse_moment(text, "moment"), "moment") * 1_000)
+    except (TypeError, ValueError):
+        return None
+
+
 def _unregistered(schedule: Schedule, now: datetime) -> ScheduleInfo:
-    next_ms = schedule.recurrence.following(round(now.timestamp() * 1_000)) or 0
+    next_ms = schedule.following(round(now.timestamp() * 1_000)) or 0
     return ScheduleInfo(
         name=schedule.name,
         task=schedule.task.name,
@@ -168,17 +244,24 @@ def _unregistered(schedule: Schedule, now: datetime) -> ScheduleInfo:
         last_task_state=None,
         registered_at=None,
         state="new",
+        start=_known_moment(schedule.start_ms),
+        end=_known_moment(schedule.end_ms),
+        count=schedule.count,
     )
 
 
 def _added(name: str, definition: bytes) -> ScheduleInfo:
     """Return the state of a schedule that was added at run time, and that no poller has registered."""
     data = _parse_info(definition)
-    times = f"every {data['every']:g} s" if isinstance(data.get("every"), int | float) else f"cron {data.get('cron')}"
+    if isinstance(data.get("every"), int | float):
+        times = f"every {data['every']:g} s"
+    else:
+        times = f"at {data['at']}" if "at" in data else f"cron {data.get('cron')}"
+    options = data.get("options")
     return ScheduleInfo(
         name=name,
         task=str(data.get("task", "")),
-        queue_name="",
+        queue_name=str(options.get("queue_name", "")) if isinstance(options, dict) else "",
         times=times,
         misfire=str(data.get("misfire", "")),
         enabled=True,
@@ -189,6 +272,7 @@ def _added(name: str, definition: bytes) -> ScheduleInfo:
         last_task_state=None,
         registered_at=None,
         state="new",
+        **_limits(data, _parsed_moment),
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from django_redis_components.taskqueue.json_codec import unpack
+from django_redis_components.taskqueue.sealing import SEALED_START, is_sealed, open_body
 from django_redis_components.taskqueue.states import ERROR_OUTCOMES, SUCCEEDED
 
 #: Bytes of a message that the list of finished tasks keeps; as in lua/shared/finished_list.lua.
@@ -61,8 +62,14 @@ class Job:
 
     def message(self) -> tuple[list[Any], dict[str, Any], dict[str, Any]]:
         """Positional arguments, keyword arguments, and the options that traveled."""
-        args, kwargs, *rest = unpack(self.body)
+        body = self.body
+        args, kwargs, *rest = open_body(body) if body.startswith(SEALED_START) else unpack(body)
         return args, kwargs, rest[0] if rest else {}
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether the arguments are sealed."""
+        return is_sealed(self.body)
 
 
 class ErrorIdentity(NamedTuple):

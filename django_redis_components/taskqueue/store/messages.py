@@ -11,6 +11,7 @@ from django_redis_components.core.protocol import Call
 from django_redis_components.core.settings import conf
 from django_redis_components.taskqueue.exceptions import InvalidTask
 from django_redis_components.taskqueue.fields import Field
+from django_redis_components.taskqueue.sealing import open_body
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store.scripts import ENQUEUE, ENQUEUE_MANY, ENQUEUE_PLAIN
 
@@ -91,7 +92,7 @@ def is_same_call(body: bytes, other: bytes) -> bool:
 
 
 def _without_headers(body: bytes) -> list[Any]:
-    args, kwargs, *rest = serialization.decode(body)
+    args, kwargs, *rest = open_body(body, serialization.decode)
     options = {name: value for name, value in (rest[0] if rest else {}).items() if name != HEADERS_KEY}
     return [args, kwargs, options]
 

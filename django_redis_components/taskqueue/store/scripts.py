@@ -137,8 +137,9 @@ DELETE_TRASH = _script("admin/delete_trash", args=("keep_ms", "limit"))
 REGISTER_SCHEDULES = _script("schedules/register_schedules", args=("poller", "keep_ms", "rows*"))
 ENQUEUE_DUE = _script(
     "schedules/enqueue_due",
-    args=("poller", "name", "due_ms", "next_ms", "rest*"),
+    args=("poller", "name", "due_ms", "next_ms", "count", "rest*"),
 )
-LIST_SCHEDULES = _script("schedules/list_schedules", args=("limit",), reads_only=True)
+LIST_SCHEDULES = _script("schedules/list_schedules", args=("part", "after", "limit", "order"), reads_only=True)
 READ_CHANGES = _script("schedules/read_changes", reads_only=True)
-CHANGE_SCHEDULE = _script("admin/change_schedule", args=("verb", "name", "value", "op"))
+IMPORT_SCHEDULES = _script("admin/import_schedules", args=("op", "rows*"))
+CHANGE_SCHEDULE = _script("admin/change_schedule", args=("verb", "name", "value", "times", "op"))

@@ -36,10 +36,11 @@ from django_redis_components.taskqueue.log_handler import log_success
 from django_redis_components.taskqueue.middleware import Middleware, RunContext, RunOutcome, pipeline
 from django_redis_components.taskqueue.options import RESULT_TTL_S, TimeLimits, time_limits_of
 from django_redis_components.taskqueue.run_start import result_of_run
+from django_redis_components.taskqueue.sealing import SEALED_START, without_text
 from django_redis_components.taskqueue.states import SUCCEEDED, Outcome
 from django_redis_components.taskqueue.stats.fingerprint import identify
 from django_redis_components.taskqueue.store.job import MAX_LISTED_MESSAGE, Ack, Job
-from django_redis_components.taskqueue.worker import db_connections, run_log
+from django_redis_components.taskqueue.worker import db_connections, refusal, run_log
 from django_redis_components.taskqueue.worker.interruption import CoroutineRun, ThreadRun
 
 P = ParamSpec("P")
@@ -87,14 +88,14 @@ def execute(job: Job, run: ThreadRun | None = None) -> Ack:
     """
     task = registry.tasks.get(job.name)
     if task is None:
-        message = "Task %s[%s] cannot run: no task of this name is registered in this worker."
-        logger.warning(message, job.name, job.id, extra=logs.facts(job, Outcome.unregistered))
-        return Ack(job.id, job.token, Outcome.unregistered)
+        return refusal.unregistered(job)
     if run is None:  # a worker's thread has a context for each job
         context = copy_context()
         context.run(decimal.setcontext, decimal.getcontext().copy())
         with db_connections.keep_transactions():
             return context.run(execute, job, ThreadRun(job))
+    if job.body.startswith(SEALED_START) and (refused := refusal.refusal_of(job)):
+        return refused
     ack = _run(Execution(job, task), run)
     if run.interrupted:  # the interruption may have left a connection in the middle of a reply
         db_connections.close_all(job)
@@ -126,6 +127,8 @@ async def execute_on_loop(execution: Execution, run: CoroutineRun) -> Ack:
     """
     run.enter()
     try:
+        if execution.job.body.startswith(SEALED_START) and (refused := refusal.refusal_of(execution.job)):
+            return refused
         try:
             if execution.decode():
                 await asyncio.to_thread(execution.read_inputs)
@@ -247,8 +250,9 @@ class Execution:
             job = self.job
             logger.exception("The outcome of task %s[%s] cannot be decided; the task fails.", job.name, job.id)
             ttl_ms = to_ms(conf.settings().taskqueue.failed_ttl_s, "failed_ttl")
-            payload = serialization.encode(describe(exc))
-            return Ack(job.id, job.token, Outcome.failed, payload, ttl_ms=ttl_ms, error=identify(exc))
+            shown = self._shown(exc)
+            payload = serialization.encode(describe(shown))
+            return Ack(job.id, job.token, Outcome.failed, payload, ttl_ms=ttl_ms, error=identify(shown))
 
     def finish(self, ack: Ack, exc: BaseException | None = None) -> Ack:
         """Log the outcome and notify the middleware, which cannot change it; return it with the duration of the run."""
@@ -290,7 +294,8 @@ class Execution:
             if ack.outcome != SUCCEEDED or logger.isEnabledFor(logging.INFO):
                 allowed = self._options.get("max_attempts", self._task.options.max_attempts)
                 is_logged = any(each.logs_failures for each in self._middleware)
-                run_log.log_outcome(self.job, ack, exc, allowed, is_logged=is_logged)
+                shown = exc and self._shown(exc)
+                run_log.log_outcome(self.job, ack, shown, allowed, is_logged=is_logged)
         except BaseException:
             logger.exception("The outcome of task %s (%s) cannot be logged.", ack.id, ack.outcome)
         try:
@@ -324,16 +329,21 @@ class Execution:
 
     def _fail_or_retry(self, exc: BaseException) -> Ack:
         job = self.job
-        payload = serialization.encode(describe(exc))
+        shown = self._shown(exc)
+        payload = serialization.encode(describe(shown))
         ttl_ms = to_ms(conf.settings().taskqueue.failed_ttl_s, "failed_ttl")
         allowed = self._options.get("max_attempts", self._task.options.max_attempts)
         delay_s = None
         if job.attempts + 1 < allowed and _may_retry(type(exc)):
             delay_s = _delay_s(job, self._options.get("backoff", self._task.options.backoff), exc)
         if delay_s is None:
-            return Ack(job.id, job.token, Outcome.failed, payload, ttl_ms=ttl_ms, error=identify(exc))
+            return Ack(job.id, job.token, Outcome.failed, payload, ttl_ms=ttl_ms, error=identify(shown))
         delay_ms = to_ms(delay_s, "backoff", zero=True)
-        return Ack(job.id, job.token, Outcome.retried, payload, delay_ms, ttl_ms, error=identify(exc))
+        return Ack(job.id, job.token, Outcome.retried, payload, delay_ms, ttl_ms, error=identify(shown))
+
+    def _shown(self, exc: BaseException) -> BaseException:
+        """Return the exception as it is stored and logged."""
+        return without_text(exc) if self.job.is_sealed else exc
 
 
 def timed_out(task_id: str, token: str, hard_s: float, retry_ms: int | None) -> Ack:

@@ -99,6 +99,20 @@ def test_rollback_leaves_neither_row_nor_task(
     assert (row_count(), ready(), tokens(redis_server)) == (0, 0, [])
 
 
+def test_sealed_arguments_are_sealed_in_the_row(redis_server: Store, table: None, settings: Any) -> None:
+    fernet = pytest.importorskip("cryptography.fernet")
+    use_outbox(settings, SEAL_KEYS=[fernet.Fernet.generate_key().decode()])
+
+    with transaction.atomic():
+        results = [add.using(sealed=True).enqueue_on_commit(a=7_654_321, b=3)]
+        results += chain(add.using(sealed=True).si(7_654_321, 3)).enqueue_on_commit().results
+        rows = [bytes(row.message) for row in OutboxEntry._base_manager.all()]
+        assert len(rows) == 2
+        assert not any(b"7654321" in row for row in rows)
+
+    assert [result.args or result.kwargs for result in results] == [{"a": 7_654_321, "b": 3}, [7_654_321, 3]]
+
+
 def test_savepoint_that_is_rolled_back_takes_its_row_along(redis_server: Store, table: None) -> None:
     with transaction.atomic():
         note.enqueue_on_commit("first")

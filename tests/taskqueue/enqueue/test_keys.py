@@ -82,6 +82,7 @@ KINDS: dict[str, tuple[str, float | None]] = {
     "schedule:<name>": (r"schedule:\w+", None),
     "paused_schedules": (r"paused_schedules", None),
     "added_schedules": (r"added_schedules", None),
+    "schedule_counts": (r"schedule_counts", None),
     "schedules_version": (r"schedules_version", None),
     "reply:<op>, reply:<id>": (r"reply:[\w-]+", 60),
     "unfinished_flows": (r"unfinished_flows", None),
@@ -160,11 +161,12 @@ def busy_store(store: Store, settings: Any, monkeypatch: pytest.MonkeyPatch) -> 
     store.raw.set(past, store.raw.get(minute), ex=60)
     store.raw.delete(base_key(store, "rollup"))
     recover()
-    rows = ["nightly", 1, "0 3 * * *", 0, "{}"]
+    rows = ["nightly", 1, "0 3 * * *", 0, "{}", 0]
     connections.client().execute(
         REGISTER_SCHEDULES(base=base_key(store), poller="here:poller", keep_ms=1_000, rows=rows)
     )
     Schedules().add("added", note, every=60, args=["x"])
+    store.raw.hset(base_key(store, "schedule_counts"), "added", 1)
     Schedules().pause("nightly", author="ada")
     Poller(home(), connections.client()).step()
     return store

@@ -170,8 +170,8 @@ def test_schedules_that_cannot_be_sent_do_not_stop_the_others(
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({}, "expected either every or cron."),
-        ({"every": 60, "cron": "@daily"}, "expected either every or cron."),
+        ({}, "expected one of every, cron and at."),
+        ({"every": 60, "cron": "@daily"}, "expected one of every, cron and at."),
         ({"every": 60, "tz": "UTC"}, "tz: an interval has no time zone."),
         ({"every": 0.5}, "every=0.5: expected at least a second; durations are in seconds."),
         ({"every": 60, "args": [1, 2]}, "tests.taskqueue.tasks.note does not take these arguments"),

@@ -65,7 +65,9 @@ class ExitOfAdd(Middleware):
 
 def fire(schedule: Schedule, due_ms: int, poller: str) -> tuple[int, int]:
     rest = schedule.message(due_ms).arguments
-    call = ENQUEUE_DUE(base=home().base, poller=poller, name=schedule.name, due_ms=due_ms, next_ms=0, rest=rest)
+    call = ENQUEUE_DUE(
+        base=home().base, poller=poller, name=schedule.name, due_ms=due_ms, next_ms=0, count=0, rest=rest
+    )
     code, last_ms = connections.client().execute(call)
     return code, last_ms
 
@@ -219,7 +221,7 @@ def test_standby_poller_enqueues_nothing(store: Store) -> None:
     announced(poller, store, last_ms=due_ms - 1)
 
     assert fire(schedule, due_ms, "other:1") == (-2, due_ms - 1)
-    call = REGISTER_SCHEDULES(base=home().base, poller="other:1", keep_ms=0, rows=("other", 1, "daily", 0, "{}"))
+    call = REGISTER_SCHEDULES(base=home().base, poller="other:1", keep_ms=0, rows=("other", 1, "daily", 0, "{}", 0))
     assert connections.client().execute(call) == []
 
     assert waiting(store) == []

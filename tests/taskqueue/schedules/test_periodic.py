@@ -12,7 +12,7 @@ import pytest
 from django_redis_components.taskqueue import InvalidTask, cron, every, registry, task
 from django_redis_components.taskqueue.schedules import schedule as declared
 from django_redis_components.taskqueue.schedules.recurrence import FixedInterval
-from django_redis_components.taskqueue.schedules.schedule import MAX_CATCH_UP, Schedule
+from django_redis_components.taskqueue.schedules.schedule import MAX_CATCH_UP, Schedule, ScheduleOptions
 from tests.taskqueue.tasks import add, echo, note
 
 #: Minutes in milliseconds.
@@ -108,7 +108,7 @@ def test_schedule_below_the_task_decorator_raises_with_the_right_order() -> None
         ({"name": "a{b}"}, "name 'a{b}': braces are not accepted; they mark the Cluster slot in keys."),
         (
             {"at": 3, "missfire": "all"},
-            "unknown option at, missfire. Accepted: args, kwargs, misfire, max_age, jitter, enabled, name.",
+            f"unknown option at, missfire. Accepted: {', '.join(ScheduleOptions.__annotations__)}.",
         ),
     ],
 )

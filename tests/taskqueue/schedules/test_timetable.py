@@ -85,7 +85,12 @@ def test_command_lists_schedules(redis_server: Store) -> None:
     now_ms = int(server_ms(redis_server))
     every(3_600, args=(1,))(note)
     sent = at(now_ms - 20, now_ms + HOUR + 30_000, name=f"{note.name} at chosen moments")
-    mine = [at(now_ms - 60_000, name="late"), at(now_ms + HOUR, name="off", enabled=False), at(name="gone"), sent]
+    mine = [
+        at(now_ms - 60_000, name="late"),
+        at(now_ms + HOUR, name="off", enabled=False),
+        at(now_ms + HOUR, name="gone"),
+        sent,
+    ]
     poller = poller_of(*mine)
     announced(poller, redis_server, sent.name, last_ms=now_ms - 1_000)
     next_round(poller)
@@ -112,6 +117,19 @@ def test_command_lists_schedules(redis_server: Store) -> None:
     assert states["gone"] == "on", "without a poller the state is not updated"
     names = [each["name"] for each in command_data("redis", "schedules", "list")["schedules"]]
     assert names == sorted(["late", "off", "gone", sent.name, declared.registered()[0].name])
+
+
+def test_command_lists_paused_and_counted_schedules(redis_server: Store) -> None:
+    Schedules().add("paused", note, every=3_600, args=[1])
+    Schedules().pause("paused")
+    poller = poller_of(at(int(server_ms(redis_server)) - 20, name="counted", count=1))
+    announced(poller, redis_server, "counted", last_ms=int(server_ms(redis_server)) - HOUR)
+    next_round(poller)
+
+    _, counted, paused = run_command("redis", "schedules", "list").rstrip().splitlines()
+
+    assert counted.endswith("  finished, sent 1 of 1")
+    assert paused.endswith("  paused")
 
 
 def test_command_reports_that_there_are_no_schedules(redis_server: Store) -> None:

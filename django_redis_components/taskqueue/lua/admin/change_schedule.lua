@@ -1,14 +1,15 @@
 -- Pause or resume a schedule, add one, or remove an added one. The poller applies it in its next round.
 -- Precondition: none.
 -- KEYS[1] base  string prefix of the tag's keys
--- ARGV[1] verb  pause, resume, add or remove
+-- ARGV[1] verb  pause, resume, add, remove, or discard: remove if the definition is still the given one
 -- ARGV[2] name  of the schedule
--- ARGV[3] value  to pause: the author; to add: JSON, the definition; else empty
--- ARGV[4] op  id of the operation, new for each
--- DERIVED base:paused_schedules, :added_schedules, :schedule:<name> hashes, base:schedules zset, base:schedules_version,
+-- ARGV[3] value  to pause: the author; to add or discard: JSON, the definition; else empty
+-- ARGV[4] times  to add: its times, as text; else empty
+-- ARGV[5] op  id of the operation, new for each
+-- DERIVED base:paused_schedules, :added_schedules, :schedule_counts, :schedule:<name> hashes, base:schedules zset, base:schedules_version,
 --         :reply:<op> strings, base:wakeup:* zset
 -- Returns {1}: changed; an added schedule replaces one of the same name
--- Returns {0}: it is paused (pause), it is not paused (resume), or it was not added (remove)
+-- Returns {0}: it is paused (pause), it is not paused (resume), or it was not added (remove, discard)
 -- Returns {-1}: no poller has registered such a schedule, and none was added (pause)
 -- Returns {-2}: too many were added
 -- Cost: O(log n)
@@ -16,17 +17,18 @@ local base = KEYS[1]
 local verb = ARGV[1]
 local name = ARGV[2]
 local value = ARGV[3]
-local op = ARGV[4]
+local times = ARGV[4]
+local op = ARGV[5]
 -- @include wakeups
 -- @include idempotency
+-- @include added_schedule
 
--- Most schedules that are added at run time.
-local MAX_ADDED = 1000
 -- A last due time that refuses all others.
 local NEVER_MS = "9007199254740991"
 local ctx = new_context(base)
 local paused, added = base_key(ctx, K.paused_schedules), base_key(ctx, K.added_schedules)
 local index, key = base_key(ctx, K.schedules), base_key(ctx, K.schedule, name)
+local counts = base_key(ctx, K.schedule_counts)
 
 local VERBS = {}
 
@@ -48,13 +50,10 @@ function VERBS.resume()
 end
 
 function VERBS.add()
-  if redis.call("HEXISTS", added, name) == 0 then
-    if redis.call("HLEN", added) >= MAX_ADDED then
-      return -2
-    end
-    redis.call("DEL", key)
+  if redis.call("HEXISTS", added, name) == 0 and redis.call("HLEN", added) >= MAX_ADDED then
+    return -2
   end
-  redis.call("HSET", added, name, value)
+  store_added(ctx, name, value, times)
   return 1
 end
 
@@ -64,11 +63,17 @@ function VERBS.remove()
     return 0
   end
   redis.call("HDEL", paused, name)
+  redis.call("HDEL", counts, name)
   redis.call("ZREM", index, name)
   redis.call("DEL", key)
   redis.call("HSET", key, "last", NEVER_MS)
   redis.call("PEXPIRE", key, T.removed_schedule_ms)
   return 1
+end
+
+-- The schedule may have been changed after the caller has found that it has no more due times.
+function VERBS.discard()
+  return redis.call("HGET", added, name) == value and VERBS.remove() or 0
 end
 
 local earlier_reply = stored_reply(ctx, op)

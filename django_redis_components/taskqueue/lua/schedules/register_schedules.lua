@@ -2,10 +2,11 @@
 -- Precondition: none; only the active poller's call has an effect.
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] poller  id of the caller
--- ARGV[2] keep_ms  how long a schedule that no poller registers is kept
--- ARGV[3..] rows  for each schedule: name, enabled (1 or 0), times (text), next due time (ms, 0 for none), info (JSON)
--- DERIVED base:poller string, base:schedules zset, base:schedule:<name> hash
--- Returns the last handled due time of each, in ms; for a new one, one whose times have changed, one that is not enabled or
+-- ARGV[2] keep_ms  how long a schedule that no poller registers is kept; 0 deletes none
+-- ARGV[3..] rows  for each schedule: name, enabled (1 or 0), times (text), next due time (ms, 0 for none), info (JSON),
+--         most tasks that it sends (0 for no limit)
+-- DERIVED base:poller string, base:schedules zset, base:schedule:<name>, :schedule_counts, :added_schedules hashes
+-- Returns of each the last handled due time, in ms, and the tasks that it has sent if these are limited. The time is, for a new one, one whose times have changed, one that is not enabled or
 --         was not at the registration before, or one whose last due times repeat since the clock was set back: now. Empty:
 --         another poller is active
 -- Cost: O(schedules) times O(log n); at most 100 are deleted in one call
@@ -20,9 +21,9 @@ if redis.call("GET", base_key(ctx, K.poller)) ~= poller then
 end
 -- The clock may be behind the last due time by so much without being taken for set back, in milliseconds.
 local MAX_STEP_BACK_MS = 60000
-local index = base_key(ctx, K.schedules)
+local index, counts = base_key(ctx, K.schedules), base_key(ctx, K.schedule_counts)
 
-local function register(name, enabled, times, next_due, info)
+local function register(name, enabled, times, next_due, info, count)
   local key = base_key(ctx, K.schedule, name)
   local last, last_times, was_enabled = unpack(redis.call("HMGET", key, "last", "times", "enabled"))
   local last_ms, next_ms = tonumber(last or 0), tonumber(next_due)
@@ -34,17 +35,31 @@ local function register(name, enabled, times, next_due, info)
   if last_times ~= times or enabled == "0" or was_enabled == "0" then
     last_ms = math.max(last_ms, ctx.now_ms)
   end
+  local sent = count ~= "0" and tonumber(redis.call("HGET", counts, name) or 0) or 0
+  if count ~= "0" and sent >= tonumber(count) then
+    next_due = 0
+  end
   redis.call("HSET", key, "last", last_ms, "times", times, "enabled", enabled, "next", next_due, "info", info)
   redis.call("ZADD", index, ctx.now_ms, name)
-  return last_ms
+  return last_ms, sent
 end
 
-local last_times = {}
-for position = 3, #ARGV, 5 do
-  last_times[#last_times + 1] = register(unpack(ARGV, position, position + 4))
+local states = {}
+for position = 3, #ARGV, 6 do
+  local last_ms, sent = register(unpack(ARGV, position, position + 5))
+  states[#states + 1] = last_ms
+  states[#states + 1] = sent
 end
+if keep_ms == 0 then
+  return states
+end
+local added = base_key(ctx, K.added_schedules)
 for _, name in ipairs(redis.call("ZRANGEBYSCORE", index, "-inf", ctx.now_ms - keep_ms, "LIMIT", 0, 100)) do
-  redis.call("DEL", base_key(ctx, K.schedule, name))
+  -- An added schedule continues after its last due time as soon as a poller has its task in its code again.
+  if redis.call("HEXISTS", added, name) == 0 then
+    redis.call("DEL", base_key(ctx, K.schedule, name))
+    redis.call("HDEL", counts, name)
+  end
   redis.call("ZREM", index, name)
 end
-return last_times
+return states
