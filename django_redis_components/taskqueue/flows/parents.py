@@ -125,6 +125,11 @@ def read_inputs(using: str, metadata: dict[str, Any]) -> Any:
     return home(using).run(_inputs(home(using), metadata))
 
 
+async def aread_inputs(using: str, metadata: dict[str, Any]) -> Any:
+    """See `read_inputs`."""
+    return await home(using).arun(_inputs(home(using), metadata))
+
+
 def without_ignored(shape: Shape[Any]) -> Any:
     """Leave ignored members out of lists; a single one is None."""
     if isinstance(shape, list):

@@ -137,9 +137,9 @@ class EventLoop:
         with contextlib.suppress(IndexError):
             while True:
                 self._create_task(loop, *self._new.popleft())
-        self._take(loop)
+        self._run_taken(loop)
 
-    def _take(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _run_taken(self, loop: asyncio.AbstractEventLoop) -> None:
         """Take coroutines for the free permits for which no thread waits."""
         while self._free > self._waiting:
             start = self.take()
@@ -177,7 +177,7 @@ class EventLoop:
             self._free += ended
             if self._waiting:
                 self._changed.notify(ended)
-        self._take(loop)
+        self._run_taken(loop)
 
     def _run_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         asyncio.set_event_loop(loop)

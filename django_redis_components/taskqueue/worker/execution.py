@@ -131,7 +131,7 @@ async def execute_on_loop(execution: Execution, run: CoroutineRun) -> Ack:
             return refused
         try:
             if execution.decode():
-                await asyncio.to_thread(execution.read_inputs)
+                await execution.aread_inputs()
             execution.start()
             if execution.context is None:
                 value = await run.call(execution.func, execution.args, execution.kwargs, execution.limits)
@@ -187,18 +187,26 @@ class Execution:
 
     def read_inputs(self) -> None:
         """Read the results of a flow that the function gets as its first argument."""
-        self.args.insert(0, _parent_results(self._task, self._options))
+        try:
+            self.args.insert(0, parents.read_inputs(self._task.connection, self._options))
+        except RedisError as exc:
+            raise _RedisUnavailableError(str(exc)) from exc
+
+    async def aread_inputs(self) -> None:
+        """See `read_inputs`."""
+        try:
+            self.args.insert(0, await parents.aread_inputs(self._task.connection, self._options))
+        except RedisError as exc:
+            raise _RedisUnavailableError(str(exc)) from exc
 
     def start(self) -> None:
         """Find the middleware and the time limits of the run."""
-        options = self._options
-        middleware = pipeline.for_run(self._task)
+        middleware, options = pipeline.for_run(self._task), self._options
         if middleware or self._task.takes_context:
             self._create_contexts(middleware, options)
         timeout = options.get("timeout", self._task.options.timeout)
-        if timeout is not None:
-            limits = time_limits_of(timeout)
-            self.limits = limits and limits._replace(retry_ms=_retry_after_kill_ms(self.job, self._task, options))
+        if timeout is not None and (limits := time_limits_of(timeout)) is not None:
+            self.limits = limits._replace(retry_ms=_retry_after_kill_ms(self.job, self._task, options))
         if failpoints.hook is not None:
             failpoints.reach("before_run")
 
@@ -360,13 +368,6 @@ def timed_out(task_id: str, token: str, hard_s: float, retry_ms: int | None) -> 
 def cancelled(task_id: str, token: str) -> Ack:
     """Return the outcome of a run that was cancelled."""
     return Ack(task_id, token, Outcome.cancelled, ttl_ms=_result_ttl_ms(RESULT_TTL_S))
-
-
-def _parent_results(task: Any, options: dict[str, Any]) -> Any:
-    try:
-        return parents.read_inputs(task.connection, options)
-    except RedisError as exc:
-        raise _RedisUnavailableError(str(exc)) from exc
 
 
 def _may_retry(kind: type[BaseException]) -> bool:

@@ -297,20 +297,25 @@ class Worker:
             self.outcome_calls.make_next()
 
     def _run_in_thread(self, job: Job, thread: int) -> None:
-        self._running[job.id, job.token] = run = ThreadRun(job, self.timer, threading.get_ident())
-        if self._stopping:  # since `_run_or_return` has looked
-            run.stop_asked = True
-        self.fetcher.mark_started(job, thread)
-        if RECORDER.is_open:
-            record_start(self._using, job)
-        else:
-            RECORDER.leave_out()
+        run = ThreadRun(job, self.timer, threading.get_ident())
+        self._begin(run, thread)
         ack = Context().run(execute, job, run)
         # Not the time in which its outcome was logged: threads may wait for each other there.
         self.job_source.amount.record_run(job.ran_us / 1e6, min(len(self._running), self._options.threads))
         self._finish(ack, thread)
         if run.interrupted and self._restarts_interrupted:
             self.request_restart(f"a task was interrupted ({job.name})")
+
+    def _begin(self, run: Run, thread: int | None = None) -> None:
+        """Note that a run starts, see `_finish`."""
+        self._running[run.job.id, run.job.token] = run
+        if self._stopping:  # since the job was taken
+            run.stop_asked = True
+        self.fetcher.mark_started(run.job, thread)
+        if RECORDER.is_open:
+            record_start(self._using, run.job)
+        else:
+            RECORDER.leave_out()
 
     def _finish(self, ack: Ack, thread: int | None = None) -> None:
         """Settle a run.
@@ -340,43 +345,36 @@ class Worker:
     def _run_on_loop(self, job: Job) -> None:
         """Run the job on the event loop, or return it to its queue if no permit becomes free soon."""
         self.job_source.amount.record_coroutine()
+        if not self._start_loop():
+            self._return(job)
+            self._back_off()
+            return
         if not self._loop.acquire_permit(MAX_BUFFERED_S):
             self._return(job)
             self._loop.wait_for_permit(MAX_PERMIT_WAIT_S)
             return
-        is_on_loop = False
         try:
-            is_on_loop = self._start_on_loop(job)
-        finally:
-            if not is_on_loop:
-                self._loop.release_permit()
+            start = self._start_coroutine(job)
+        except BaseException:
+            self._loop.release_permit()
+            raise
+        self._loop.run(*start)
         self._loop.wait_until_idle(PREFETCH_S)  # it takes what is buffered itself
 
-    def _start_on_loop(self, job: Job) -> bool:
-        """Start the job, for which there is a permit; return whether it runs on the event loop."""
+    def _start_loop(self) -> bool:
         try:
             self._loop.start()
         except (OSError, RuntimeError) as exc:
-            self._return(job)
             logger.error("The event loop cannot start (%s).", exc)
             # A new process that cannot start it either would be restarted for ever.
             if self.finished or time.monotonic() - self._started_at > MIN_AGE_S:
                 self.request_restart("its event loop cannot start")
-            self._back_off()
             return False
-        self._loop.run(*self._start_coroutine(job))
         return True
 
     def _start_coroutine(self, job: Job) -> Start:
-        self.fetcher.mark_started(job, None)
-        if RECORDER.is_open:
-            record_start(self._using, job)
-        else:
-            RECORDER.leave_out()
         run = CoroutineRun(job, self.timer)
-        self._running[job.id, job.token] = run
-        if self._stopping:
-            run.stop_asked = True
+        self._begin(run)
         execution = Execution(job, registry.find(job.name))
         return partial(execute_on_loop, execution, run), partial(self._end_on_loop, execution)
 

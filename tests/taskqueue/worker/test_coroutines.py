@@ -10,11 +10,9 @@ import pytest
 
 from django_redis_components.taskqueue import chain, get_queue
 from django_redis_components.taskqueue.flows import parents
-from django_redis_components.taskqueue.store.job import Job
 from django_redis_components.taskqueue.worker import db_connections, prefetch
 from django_redis_components.taskqueue.worker import worker as worker_module
 from django_redis_components.taskqueue.worker.event_loop import EventLoop
-from django_redis_components.taskqueue.worker.worker import Worker
 from tests.support import Store, eventually
 from tests.taskqueue.support import Held, queue_key, running_worker
 from tests.taskqueue.tasks import (
@@ -302,14 +300,14 @@ def test_coroutines_run_after_one_has_set_a_task_factory(redis_server: Store, ki
 
 
 def test_loop_takes_buffered_coroutines_itself(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    passed: list[str] = []
-    run_on_loop = Worker._run_on_loop
+    passed: list[int] = []
+    run = EventLoop.run
 
-    def counted(worker: Worker, job: Job) -> None:
-        passed.append(job.id)
-        run_on_loop(worker, job)
+    def counted(loop: EventLoop, *args: Any) -> None:
+        passed.append(1)
+        run(loop, *args)
 
-    monkeypatch.setattr(Worker, "_run_on_loop", counted)
+    monkeypatch.setattr(EventLoop, "run", counted)
     note_async.enqueue_many([((number,), {}) for number in range(1_000)])
 
     with running_worker(threads=2, burst=True) as worker:
@@ -327,27 +325,21 @@ def test_threads_run_the_functions_between_coroutines(redis_server: Store) -> No
 
     with running_worker(threads=2) as worker:
         held.started()
-        eventually(lambda: len(recorded) == 400)
-        assert worker.busy() == 1
+        eventually(lambda: (len(recorded), worker.busy()) == (400, 1))
         held.release()
 
     assert sorted(recorded) == list(range(400))
 
 
-def test_results_of_a_flow_are_not_read_on_the_loop(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    threads: list[str] = []
-    read_inputs = parents.read_inputs
+def test_loop_is_not_blocked_while_results_of_a_flow_are_read(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def block(*_: object) -> None:
+        raise AssertionError("read by a blocking call")
 
-    def noted(*args: Any) -> Any:
-        threads.append(threading.current_thread().name)
-        return read_inputs(*args)
-
-    monkeypatch.setattr(parents, "read_inputs", noted)
+    monkeypatch.setattr(parents, "read_inputs", block)
     with running_worker():
         assert chain(add_async.s(1, 2), add_async.s(3)).enqueue().get(60) == 6
-
-    [thread] = threads
-    assert thread.startswith("asyncio")
 
 
 def test_coroutine_that_outlives_its_run_has_a_thread(redis_server: Store) -> None:

@@ -308,6 +308,7 @@ def test_running_tasks_can_be_returned(redis_server: Store, task: Task[[str], An
 def test_worker_is_alive_while_its_last_thread_passes_a_coroutine_to_the_loop(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(prefetch, "MAX_WAIT_S", 0.1)
     received, go_on = threading.Event(), threading.Event()
     held = Held(redis_server, "long")
 
