@@ -229,7 +229,11 @@ def test_sealed_task_without_a_key_is_refused(redis_server: Store, settings: Any
     assert get_queue("default").info().ready == 0
 
 
-@pytest.mark.parametrize("keys", [FIRST, ["short"], [FIRST, FIRST[:-4]], [FIRST.encode()], [7], ["ü" * 44]])
+@pytest.mark.parametrize(
+    "keys",
+    [FIRST, ["short"], [FIRST, FIRST[:-4]], [FIRST.encode()], [7], ["ü" * 44]],
+    ids=["no list", "short", "cut", "bytes", "number", "not ASCII"],
+)
 def test_wrong_key_is_refused_and_not_shown(keys: Any, settings: Any) -> None:
     taskqueue_settings(settings, SEAL_KEYS=keys)
 
