@@ -16,7 +16,16 @@ from django_redis_components.taskqueue.task import Task
 from django_redis_components.taskqueue.worker.execution import execute
 from tests.support import Store, eventually, run_async
 from tests.taskqueue.fair_share.support import send, serve, take, take_singly
-from tests.taskqueue.support import base_key, new_fetcher, queue_key, server_ms, settle_now, work_off
+from tests.taskqueue.support import (
+    base_key,
+   
+    new_fetcher,
+    queue_key,
+   
+    server_ms,
+    settle_now,
+    work_off,
+)
 from tests.taskqueue.tasks import fail, note, recorded
 
 
@@ -395,6 +404,42 @@ def test_task_of_a_paused_group_does_not_hold_a_limit_that_others_wait_for(store
     settle_now(fetcher, Ack(job.id, job.token, "succeeded", b"null", 0, 60_000))
 
     assert take() == ["b1"]
+
+
+def test_many_waiting_tasks_of_a_paused_group_do_not_hold_a_limit_of_all_groups(store: Store) -> None:
+    limited, fetcher = serve.using(concurrency=Concurrency(1, group="geocoder")), new_fetcher()
+    send([f"a{number}" for number in range(700)], limited)
+    [job] = fetcher.fetch("0", 1)
+    take(1)
+    get_queue("default").pause_group("a")
+    send("b1", limited)
+
+    settle_now(fetcher, Ack(job.id, job.token, "succeeded", b"null", 0, 60_000))
+
+    assert [word for _ in range(4) for word in take(1)] == ["b1"]
+
+
+def test_waiting_tasks_of_a_paused_group_do_not_hold_a_rate_of_all_groups(store: Store) -> None:
+    send([f"a{number}" for number in range(100)] + ["b1"], serve.using(rate=Rate("20/s", group="geocoder")))
+    assert "b1" not in take()
+
+    get_queue("default").pause_group("a")
+
+    eventually(lambda: take() == ["b1"])
+
+
+def test_cancelled_task_of_the_requeued_list_does_not_enter_a_paused_group(store: Store) -> None:
+    queue, fetcher = get_queue("default"), new_fetcher()
+    [result] = send("a1")
+    [job] = fetcher.fetch("0", 1)
+    settle_now(fetcher, Ack(job.id, job.token, "requeued"))
+    queue.pause_group("a")
+
+    assert result.cancel()
+
+    assert take() == []
+    assert [group.ready for group in queue.groups()] == [0]
+    assert leftovers(store) == {"paused_groups"}
 
 
 def test_cancel_of_selected_tasks_counts_those_of_groups(store: Store) -> None:
