@@ -18,10 +18,10 @@ from tests.support import Store, eventually, run_async
 from tests.taskqueue.fair_share.support import send, serve, take, take_singly
 from tests.taskqueue.support import (
     base_key,
-   
+    end_lease,
     new_fetcher,
     queue_key,
-   
+    recover,
     server_ms,
     settle_now,
     work_off,
@@ -426,6 +426,21 @@ def test_waiting_tasks_of_a_paused_group_do_not_hold_a_rate_of_all_groups(store:
     get_queue("default").pause_group("a")
 
     eventually(lambda: take() == ["b1"])
+
+
+def test_task_that_a_worker_has_died_with_is_leased_alone_after_it_waited_for_a_limit(store: Store) -> None:
+    limited, fetcher = serve.using(concurrency=Concurrency(2, group="geocoder")), new_fetcher()
+    send("a1 b1", limited)
+    crashed, job = fetcher.fetch("0", 2)
+    store.raw.set(base_key(store, "limit", "c:geocoder"), 1)
+    end_lease(store, crashed.id)
+    recover()
+    assert take() == []
+    send("a2 c1")
+
+    settle_now(fetcher, Ack(job.id, job.token, "succeeded", b"null", 0, 60_000))
+
+    assert [take(), take()] == [["a1"], ["a2", "c1"]]
 
 
 def test_cancelled_task_of_the_requeued_list_does_not_enter_a_paused_group(store: Store) -> None:
