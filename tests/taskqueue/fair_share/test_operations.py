@@ -8,6 +8,7 @@ import pytest
 
 from django_redis_components.taskqueue import Concurrency, Rate, TaskResult, Unique, chain, get_queue, task
 from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.stats.groups import read_groups
 from django_redis_components.taskqueue.store import control
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.store.pending_tasks import cancel_tasks
@@ -455,6 +456,24 @@ def test_cancelled_task_of_the_requeued_list_does_not_enter_a_paused_group(store
     assert take() == []
     assert [group.ready for group in queue.groups()] == [0]
     assert leftovers(store) == {"paused_groups"}
+
+
+def test_one_call_passes_a_bounded_number_of_emptied_groups(store: Store) -> None:
+    results = serve.using(fair="{number}").enqueue_many([(("x", number), {}) for number in range(800)])
+    send("b1")
+
+    get_queue("default").cancel(ids(results))
+
+    assert take(1) == []
+    assert store.raw.zcard(queue_key(store, "turns")) == 301
+    assert take(1) == ["b1"]
+
+
+def test_emptied_groups_are_not_counted(store: Store) -> None:
+    results = send("a1 b1 c1 c2")
+    get_queue("default").cancel(ids(results[:2]))
+
+    assert home().run(read_groups(home(), "default", 9)).count == 1
 
 
 def test_cancel_of_selected_tasks_counts_those_of_groups(store: Store) -> None:

@@ -44,6 +44,7 @@ local function take_turn(ctx, queue, group, number)
   if not has_more and not first_entries(ctx, queue, group) then
     redis.call("ZREM", turns, group)
     groups().forget_turns(ctx, queue)
+    ctx.skipped = ctx.skipped + (weight and 0 or 1) -- its tasks may have been cancelled or moved, as those of many groups
   elseif weight and used < weight then
     redis.call("ZINCRBY", turns, STEP, group)
   else
