@@ -444,6 +444,22 @@ def test_task_that_a_worker_has_died_with_is_leased_alone_after_it_waited_for_a_
     assert [take(), take()] == [["a1"], ["a2", "c1"]]
 
 
+def test_task_that_a_worker_has_died_with_is_leased_alone_after_a_pause_of_its_group(store: Store) -> None:
+    queue = get_queue("default")
+    send("a1 a2 b1")
+    [crashed] = new_fetcher().fetch("0", 1)
+    queue.pause_group("a")
+    end_lease(store, crashed.id)
+    recover()
+    assert take() == ["b1"]
+
+    queue.resume_group("a")
+
+    assert take() == ["a2"]
+    assert store.raw.exists(base_key(store, "wakeup:q:default"))
+    assert [take(), take()] == [["a1"], []]
+
+
 def test_cancelled_task_of_the_requeued_list_does_not_enter_a_paused_group(store: Store) -> None:
     queue, fetcher = get_queue("default"), new_fetcher()
     [result] = send("a1")

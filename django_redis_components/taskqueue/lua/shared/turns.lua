@@ -13,6 +13,15 @@ local function first_entries(ctx, queue, group)
     "LIMIT", 0, 2))
 end
 
+-- Put a task whose workers have died into the requeued list: from there it is leased alone.
+local function requeue_suspect(ctx, id, queue)
+  redis.call("HSET", task_key(ctx, id), F.state, S.ready, F.placed_at_us, ctx.now_us)
+  redis.call("RPUSH", queue_key(ctx, queue, P.requeued), id)
+  ctx.requeued_in = ctx.requeued_in or {}
+  ctx.requeued_in[queue] = true
+  ctx.skipped = ctx.skipped + 1
+end
+
 -- Lease the first task of a group. Return its weight if it was leased, and whether the group had more.
 local function lease_first(ctx, queue, group)
   for _ = 1, MAX_DEAD do
@@ -21,9 +30,12 @@ local function lease_first(ctx, queue, group)
       return nil, false
     end
     local id = groups().task_of(entry)
-    local share = redis.call("HGET", task_key(ctx, id), F.fair_share)
+    local share, deliveries = unpack(redis.call("HMGET", task_key(ctx, id), F.fair_share, F.deliveries))
     redis.call("ZREM", queue_key(ctx, queue, P.grouped), entry)
-    if lease_all(ctx, { id }, queue, true) then
+    if deliveries then
+      requeue_suspect(ctx, id, queue)
+      return nil, following ~= nil
+    elseif lease_all(ctx, { id }, queue, true) then
       return share and groups().parse_share(share) or 1, following ~= nil
     elseif ctx.limited_id == id or not wants_more(ctx) then
       return nil, following ~= nil
