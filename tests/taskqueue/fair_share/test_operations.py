@@ -485,6 +485,15 @@ def test_one_call_passes_a_bounded_number_of_emptied_groups(store: Store) -> Non
     assert take(1) == ["b1"]
 
 
+def test_age_of_the_oldest_task_is_known_behind_emptied_groups(store: Store) -> None:
+    results = serve.using(fair="{number}").enqueue_many([(("x", number), {}) for number in range(100)])
+    send("b1")
+
+    get_queue("default").cancel(ids(results))
+
+    assert get_queue("default").info().oldest_age is not None
+
+
 def test_emptied_groups_are_not_counted(store: Store) -> None:
     results = send("a1 b1 c1 c2")
     get_queue("default").cancel(ids(results[:2]))
