@@ -225,6 +225,16 @@ def test_many_expired_tasks_of_a_group_delay_others_by_one_turn(store: Store) ->
     assert take() == ["b1", "a99"]
 
 
+def test_cancelled_tasks_without_a_group_delay_the_next_one_by_few_turns(store: Store) -> None:
+    send(f"a{number}" for number in range(9))
+    results = note.enqueue_many([((number,), {}) for number in range(50)])
+    note.enqueue("plain")
+
+    get_queue("default").cancel(ids(results))
+
+    assert "plain" in take_singly(6)
+
+
 def test_deleted_records_are_passed_over(store: Store) -> None:
     first, *_ = send("a1 a2 b1")
     store.raw.delete(base_key(store, "t", first.id))

@@ -2,7 +2,7 @@
 -- @include lease
 -- @lazy groups: task_of, parse_share, is_group_paused, take_last_turn, enter_turns, forget_turns
 
--- Tasks of one group that expired before they started, or were deleted, that one turn passes over.
+-- Tasks that expired before they started, or were cancelled or deleted, that one turn passes over.
 local MAX_DEAD = 20
 -- Part of a turn's number that a task of a group with a weight uses. Numbers of turns are integers, and no weight is above 100.
 local STEP = 0.0078125
@@ -64,6 +64,19 @@ local function take_turn(ctx, queue, group, number)
   end
 end
 
+-- Lease the next task without a group, unless it waits for a limit. Return false if there is none.
+local function lease_without_group(ctx, queue, others)
+  local leased, limited_id = #ctx.tasks, ctx.limited_id
+  for _ = 1, MAX_DEAD do
+    if not lease_next(ctx, queue, others, 1) then
+      return false
+    elseif #ctx.tasks > leased or ctx.limited_id ~= limited_id or not wants_more(ctx) then
+      break
+    end
+  end
+  return true
+end
+
 -- Lease tasks in turn. Tasks without a group have turns like those of one group. Nothing is left to do when no group has a
 -- turn: those without a group are served as in other queues.
 local function lease_in_turns(ctx, queue, others)
@@ -79,7 +92,7 @@ local function lease_in_turns(ctx, queue, others)
     elseif group == WITHOUT_GROUP then
       if redis.call("ZCARD", turns) == 1 then
         redis.call("DEL", turns)
-      elseif lease_next(ctx, queue, others, 1) then
+      elseif lease_without_group(ctx, queue, others) then
         groups().take_last_turn(ctx, queue, group)
       else
         redis.call("ZREM", turns, group)
