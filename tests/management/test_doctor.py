@@ -70,6 +70,7 @@ def test_each_problem_is_reported_with_its_fix(own_server: Store) -> None:
     base = f"{own_server.prefix}:taskqueue:{{default}}"
     own_server.raw.hset(f"{base}:t:lost", mapping={"q": "mail", "s": "running"})
     own_server.raw.rpush(f"{base}:q:unlisted:ready", "x")
+    own_server.raw.zadd(f"{base}:q:unlisted:grouped", {"a\t100\t1\tx": 0})
     own_server.raw.rpush(f"{base}:q:mail:successful", "a list of finished tasks belongs to its queue")
     own_server.raw.set(f"{own_server.prefix}:leftover", "x")
     Permission.objects.filter(codename="purge_queue").delete()
@@ -92,8 +93,8 @@ def test_each_problem_is_reported_with_its_fix(own_server: Store) -> None:
     assert by_code["permissions"]["command"] == "python manage.py migrate"
     assert "purge_queue" in by_code["permissions"]["text"]
     orphans = by_code["orphaned_keys"]["text"]
-    assert orphans.startswith("3 keys belong to no component, queue or lease: ")
-    assert all(key in orphans for key in (":t:lost", ":q:unlisted:ready", ":leftover"))
+    assert orphans.startswith("4 keys belong to no component, queue or lease: ")
+    assert all(key in orphans for key in (":t:lost", ":q:unlisted:ready", ":q:unlisted:grouped", ":leftover"))
     printed = run_command("redis", "doctor", code=2).splitlines()
     at = printed.index("ERROR evicts")
     assert printed[at + 1].endswith("maxmemory-policy is allkeys-lru.")

@@ -8,6 +8,7 @@ import pytest
 
 from django_redis_components.taskqueue import Concurrency, Rate, TaskResult, Unique, chain, get_queue, task
 from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.stats.groups import read_groups
 from django_redis_components.taskqueue.store import control
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.store.pending_tasks import cancel_tasks
@@ -16,7 +17,16 @@ from django_redis_components.taskqueue.task import Task
 from django_redis_components.taskqueue.worker.execution import execute
 from tests.support import Store, eventually, run_async
 from tests.taskqueue.fair_share.support import send, serve, take, take_singly
-from tests.taskqueue.support import base_key, new_fetcher, queue_key, server_ms, settle_now, work_off
+from tests.taskqueue.support import (
+    base_key,
+    end_lease,
+    new_fetcher,
+    queue_key,
+    recover,
+    server_ms,
+    settle_now,
+    work_off,
+)
 from tests.taskqueue.tasks import fail, note, recorded
 
 
@@ -215,6 +225,16 @@ def test_many_expired_tasks_of_a_group_delay_others_by_one_turn(store: Store) ->
     assert take() == ["b1", "a99"]
 
 
+def test_cancelled_tasks_without_a_group_delay_the_next_one_by_few_turns(store: Store) -> None:
+    send(f"a{number}" for number in range(9))
+    results = note.enqueue_many([((number,), {}) for number in range(50)])
+    note.enqueue("plain")
+
+    get_queue("default").cancel(ids(results))
+
+    assert "plain" in take_singly(6)
+
+
 def test_deleted_records_are_passed_over(store: Store) -> None:
     first, *_ = send("a1 a2 b1")
     store.raw.delete(base_key(store, "t", first.id))
@@ -395,6 +415,100 @@ def test_task_of_a_paused_group_does_not_hold_a_limit_that_others_wait_for(store
     settle_now(fetcher, Ack(job.id, job.token, "succeeded", b"null", 0, 60_000))
 
     assert take() == ["b1"]
+
+
+def test_many_waiting_tasks_of_a_paused_group_do_not_hold_a_limit_of_all_groups(store: Store) -> None:
+    limited, fetcher = serve.using(concurrency=Concurrency(1, group="geocoder")), new_fetcher()
+    send([f"a{number}" for number in range(700)], limited)
+    [job] = fetcher.fetch("0", 1)
+    take(1)
+    get_queue("default").pause_group("a")
+    send("b1", limited)
+
+    settle_now(fetcher, Ack(job.id, job.token, "succeeded", b"null", 0, 60_000))
+
+    assert [word for _ in range(4) for word in take(1)] == ["b1"]
+
+
+def test_waiting_tasks_of_a_paused_group_do_not_hold_a_rate_of_all_groups(store: Store) -> None:
+    send([f"a{number}" for number in range(100)] + ["b1"], serve.using(rate=Rate("20/s", group="geocoder")))
+    assert "b1" not in take()
+
+    get_queue("default").pause_group("a")
+
+    eventually(lambda: take() == ["b1"])
+
+
+def test_task_that_a_worker_has_died_with_is_leased_alone_after_it_waited_for_a_limit(store: Store) -> None:
+    limited, fetcher = serve.using(concurrency=Concurrency(2, group="geocoder")), new_fetcher()
+    send("a1 b1", limited)
+    crashed, job = fetcher.fetch("0", 2)
+    store.raw.set(base_key(store, "limit", "c:geocoder"), 1)
+    end_lease(store, crashed.id)
+    recover()
+    assert take() == []
+    send("a2 c1")
+
+    settle_now(fetcher, Ack(job.id, job.token, "succeeded", b"null", 0, 60_000))
+
+    assert [take(), take()] == [["a1"], ["a2", "c1"]]
+
+
+def test_task_that_a_worker_has_died_with_is_leased_alone_after_a_pause_of_its_group(store: Store) -> None:
+    queue = get_queue("default")
+    send("a1 a2 b1")
+    [crashed] = new_fetcher().fetch("0", 1)
+    queue.pause_group("a")
+    end_lease(store, crashed.id)
+    recover()
+    assert take() == ["b1"]
+
+    queue.resume_group("a")
+
+    assert take() == ["a2"]
+    assert store.raw.exists(base_key(store, "wakeup:q:default"))
+    assert [take(), take()] == [["a1"], []]
+
+
+def test_cancelled_task_of_the_requeued_list_does_not_enter_a_paused_group(store: Store) -> None:
+    queue, fetcher = get_queue("default"), new_fetcher()
+    [result] = send("a1")
+    [job] = fetcher.fetch("0", 1)
+    settle_now(fetcher, Ack(job.id, job.token, "requeued"))
+    queue.pause_group("a")
+
+    assert result.cancel()
+
+    assert take() == []
+    assert [group.ready for group in queue.groups()] == [0]
+    assert leftovers(store) == {"paused_groups"}
+
+
+def test_one_call_passes_a_bounded_number_of_emptied_groups(store: Store) -> None:
+    results = serve.using(fair="{number}").enqueue_many([(("x", number), {}) for number in range(800)])
+    send("b1")
+
+    get_queue("default").cancel(ids(results))
+
+    assert take(1) == []
+    assert store.raw.zcard(queue_key(store, "turns")) == 301
+    assert take(1) == ["b1"]
+
+
+def test_age_of_the_oldest_task_is_known_behind_emptied_groups(store: Store) -> None:
+    results = serve.using(fair="{number}").enqueue_many([(("x", number), {}) for number in range(100)])
+    send("b1")
+
+    get_queue("default").cancel(ids(results))
+
+    assert get_queue("default").info().oldest_age is not None
+
+
+def test_emptied_groups_are_not_counted(store: Store) -> None:
+    results = send("a1 b1 c1 c2")
+    get_queue("default").cancel(ids(results[:2]))
+
+    assert home().run(read_groups(home(), "default", 9)).count == 1
 
 
 def test_cancel_of_selected_tasks_counts_those_of_groups(store: Store) -> None:

@@ -30,7 +30,7 @@ MAX_NAMED = 5
 COMPONENTS = frozenset(WRITTEN) | {"format"}
 #: Parts of a queue that contain tasks.
 _TASK_PARTS = {
-    Part.ready, Part.requeued, Part.priority, Part.scheduled, Part.limited, Part.running, Part.waiting,
+    Part.ready, Part.requeued, Part.priority, Part.scheduled, Part.limited, Part.grouped, Part.running, Part.waiting,
     Part.failed, Part.unregistered,
 }  # fmt: skip
 #: States whose tasks are in the zset of the same name. Ready tasks are in lists, which cannot be searched cheaply.

@@ -11,9 +11,11 @@ local function place_in_group(ctx, id, queue)
   return groups().enter_group(ctx, id, queue)
 end
 
--- Put a task behind those of its group, or of a list.
+-- Put a task behind those of its group, or of a list. One whose workers have died stays in the requeued list: from there it is
+-- leased alone.
 local function requeue_behind(ctx, id, queue, part)
-  if not place_in_group(ctx, id, queue) then
+  local is_suspect = part == P.requeued and redis.call("HEXISTS", task_key(ctx, id), F.deliveries) == 1
+  if is_suspect or not place_in_group(ctx, id, queue) then
     requeue(ctx, id, queue, part, "RPUSH")
   end
 end

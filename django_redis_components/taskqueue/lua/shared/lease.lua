@@ -31,8 +31,7 @@ local function lease(ctx, id, queue, has_turn)
   local name, body, enqueued_us, state, attempts, runs, first_leased_us, expiry, claim, concurrency, rate, share =
     read_pending(record)
   if share and not has_turn and state ~= S.cancelled then
-    rare().enter_stray(ctx, id, queue)
-    ctx.skipped = ctx.skipped + 1
+    rare().enter_stray(ctx, id, queue, share)
     return
   end
   local is_ordinary = body and state ~= S.cancelled and not (expiry or claim or concurrency or rate)

@@ -7,9 +7,6 @@
 -- @include limit_key
 -- @lazy groups: entry_order, parse_share, is_group_paused
 
--- Tasks of paused groups that one free slot is offered to, at most.
-local MAX_PAUSED = 20
-
 -- Return a task's limits and its entries in the queues, nil if it has none.
 local function limits_of(ctx, id, queue)
   local concurrency, rate, priority, enqueued_us, flow_ref = unpack(redis.call("HMGET", task_key(ctx, id),
@@ -69,10 +66,15 @@ local function is_in_paused_group(ctx, id, queue)
 end
 
 -- Move a waiting task to the requeued list, or to its group; it passes its limits again when it is fetched. `flush` notifies
--- the queue.
+-- the queue. The fetch that puts a task of a paused group into its group offers the place to the next one.
 local function requeue_entry(ctx, queue, entry)
+  local id = entry_id(entry)
   redis.call("ZREM", queue_key(ctx, queue, P.limited), entry)
-  requeue_behind(ctx, entry_id(entry), queue, P.requeued)
+  if is_in_paused_group(ctx, id, queue) then
+    requeue(ctx, id, queue, P.requeued, "RPUSH")
+  else
+    requeue_behind(ctx, id, queue, P.requeued)
+  end
   ctx.requeued_in = ctx.requeued_in or {}
   ctx.requeued_in[queue] = true
 end
@@ -81,21 +83,11 @@ local function free_count(ctx, limit, max_running)
   return tonumber(newest_numbers(ctx, limit, max_running)) - redis.call("ZCARD", base_key(ctx, K.holders, limit))
 end
 
--- If the limit has room, requeue the first task that waits for it in a queue, and as long as its group is paused the next one.
--- Return whether a task waits.
+-- If the limit has room, requeue the first task that waits for it in a queue. Return whether a task waits.
 local function serve_waiter_in(ctx, limit, max_running, queue)
   local entry = first_entry(ctx, limit, queue)
   if entry and free_count(ctx, limit, max_running) > 0 then
     requeue_entry(ctx, queue, entry)
-    for _ = 1, MAX_PAUSED do
-      if not entry or not is_in_paused_group(ctx, entry_id(entry), queue) then
-        break
-      end
-      entry = first_entry(ctx, limit, queue)
-      if entry then
-        requeue_entry(ctx, queue, entry)
-      end
-    end
   end
   return entry
 end
@@ -192,6 +184,17 @@ local function pass_reservation(ctx, limits)
   reserve_next(ctx, limits)
   notify_queue(ctx, limits.queue)
   notify(ctx, "poller")
+end
+
+-- Let the next waiting task have the place of one that does not start, since its group is paused.
+local function pass_place(ctx, id, queue)
+  local limits = limits_of(ctx, id, queue)
+  if limits and limits.concurrency then
+    serve_waiter_in(ctx, limits.concurrency, limits.max_running, queue)
+  end
+  if limits and limits.rate and redis.call("HGET", queue_key(ctx, queue, P.reserved), limits.rate) == limits.rate_entry then
+    pass_reservation(ctx, limits)
+  end
 end
 
 -- Remove a cancelled, expired or rescheduled task, so that none waits behind it. Return how many entries it had.

@@ -2,7 +2,7 @@
 -- @include lease
 -- @lazy groups: task_of, parse_share, is_group_paused, take_last_turn, enter_turns, forget_turns
 
--- Tasks of one group that expired before they started, or were deleted, that one turn passes over.
+-- Tasks that expired before they started, or were cancelled or deleted, that one turn passes over.
 local MAX_DEAD = 20
 -- Part of a turn's number that a task of a group with a weight uses. Numbers of turns are integers, and no weight is above 100.
 local STEP = 0.0078125
@@ -13,6 +13,15 @@ local function first_entries(ctx, queue, group)
     "LIMIT", 0, 2))
 end
 
+-- Put a task whose workers have died into the requeued list: from there it is leased alone.
+local function requeue_suspect(ctx, id, queue)
+  redis.call("HSET", task_key(ctx, id), F.state, S.ready, F.placed_at_us, ctx.now_us)
+  redis.call("RPUSH", queue_key(ctx, queue, P.requeued), id)
+  ctx.requeued_in = ctx.requeued_in or {}
+  ctx.requeued_in[queue] = true
+  ctx.skipped = ctx.skipped + 1
+end
+
 -- Lease the first task of a group. Return its weight if it was leased, and whether the group had more.
 local function lease_first(ctx, queue, group)
   for _ = 1, MAX_DEAD do
@@ -21,9 +30,12 @@ local function lease_first(ctx, queue, group)
       return nil, false
     end
     local id = groups().task_of(entry)
-    local share = redis.call("HGET", task_key(ctx, id), F.fair_share)
+    local share, deliveries = unpack(redis.call("HMGET", task_key(ctx, id), F.fair_share, F.deliveries))
     redis.call("ZREM", queue_key(ctx, queue, P.grouped), entry)
-    if lease_all(ctx, { id }, queue, true) then
+    if deliveries then
+      requeue_suspect(ctx, id, queue)
+      return nil, following ~= nil
+    elseif lease_all(ctx, { id }, queue, true) then
       return share and groups().parse_share(share) or 1, following ~= nil
     elseif ctx.limited_id == id or not wants_more(ctx) then
       return nil, following ~= nil
@@ -44,11 +56,25 @@ local function take_turn(ctx, queue, group, number)
   if not has_more and not first_entries(ctx, queue, group) then
     redis.call("ZREM", turns, group)
     groups().forget_turns(ctx, queue)
+    ctx.skipped = ctx.skipped + (weight and 0 or 1) -- its tasks may have been cancelled or moved, as those of many groups
   elseif weight and used < weight then
     redis.call("ZINCRBY", turns, STEP, group)
   else
     groups().take_last_turn(ctx, queue, group)
   end
+end
+
+-- Lease the next task without a group, unless it waits for a limit. Return false if there is none.
+local function lease_without_group(ctx, queue, others)
+  local leased, limited_id = #ctx.tasks, ctx.limited_id
+  for _ = 1, MAX_DEAD do
+    if not lease_next(ctx, queue, others, 1) then
+      return false
+    elseif #ctx.tasks > leased or ctx.limited_id ~= limited_id or not wants_more(ctx) then
+      break
+    end
+  end
+  return true
 end
 
 -- Lease tasks in turn. Tasks without a group have turns like those of one group. Nothing is left to do when no group has a
@@ -66,7 +92,7 @@ local function lease_in_turns(ctx, queue, others)
     elseif group == WITHOUT_GROUP then
       if redis.call("ZCARD", turns) == 1 then
         redis.call("DEL", turns)
-      elseif lease_next(ctx, queue, others, 1) then
+      elseif lease_without_group(ctx, queue, others) then
         groups().take_last_turn(ctx, queue, group)
       else
         redis.call("ZREM", turns, group)

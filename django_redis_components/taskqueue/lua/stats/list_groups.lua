@@ -6,8 +6,8 @@
 -- ARGV[2] limit  most groups without a pause that are returned
 -- ARGV[3] budget  most groups that are looked at, and random tasks
 -- DERIVED base:q:<queue>:grouped, :turns zsets, :paused_groups hash, base:t:<id> hash
--- Returns {now_us, groups, is_partial, rows}: groups is how many have turns; is_partial 1 if not all were looked at, else 0;
---         each row {group, ready, since_us, pause}: since_us is when its first task was accepted or due, 0 without one; pause
+-- Returns {now_us, groups, is_partial, rows}: groups is how many have ready tasks and no pause, if is_partial is 1 how
+--         many have turns; is_partial 1 if not all were looked at, else 0; each row {group, ready, since_us, pause}: since_us is when its first task was accepted or due, 0 without one; pause
 --         is "0|since_ms|JSON" or empty
 -- Cost: O(budget log n)
 local base = KEYS[1]
@@ -68,5 +68,7 @@ for _, row in ipairs(rows) do
   end
 end
 local turns = queue_key(ctx, queue, P.turns)
-local groups = redis.call("ZCARD", turns) - (redis.call("ZSCORE", turns, WITHOUT_GROUP) and 1 or 0)
+-- Groups whose tasks were cancelled or moved have turns until the next fetch.
+local groups = is_partial == 0 and others
+  or redis.call("ZCARD", turns) - (redis.call("ZSCORE", turns, WITHOUT_GROUP) and 1 or 0)
 return { string.format("%.0f", ctx.now_us), groups, is_partial, listed }

@@ -24,8 +24,8 @@ local lease_ms = tonumber(ARGV[2])
 -- Queues of the index that one call reads. Of more than WITH_ARRIVALS it does not read the latest arrivals, a quarter of
 -- the cost: the caller names those of which it needs them.
 local CHUNK, WITH_ARRIVALS = 500, 50
--- Groups of a queue whose first tasks are looked at.
-local MAX_GROUPS = 50
+-- Groups of a queue whose first tasks are looked at, and turns in which they are looked for: some groups may be empty by now.
+local MAX_GROUPS, MAX_TURNS = 50, 500
 local ctx = new_context(base)
 local now_ms, oldest_ms = string.format("%.0f", ctx.now_ms), string.format("%.0f", ctx.now_ms - lease_ms)
 local later_ms = "(" .. now_ms
@@ -90,9 +90,14 @@ end
 
 -- Return since when the oldest of the first tasks of groups waits, of the groups that have the next turns.
 local function oldest_grouped_us(queue)
-  local oldest_us = math.huge
-  for _, group in ipairs(redis.call("ZRANGE", queue_key(ctx, queue, P.turns), 0, MAX_GROUPS - 1)) do
-    oldest_us = math.min(oldest_us, first_since_us(ctx, queue, group) or math.huge)
+  local oldest_us, groups = math.huge, 0
+  for _, group in ipairs(redis.call("ZRANGE", queue_key(ctx, queue, P.turns), 0, MAX_TURNS - 1)) do
+    local since_us = first_since_us(ctx, queue, group)
+    oldest_us = math.min(oldest_us, since_us or math.huge)
+    groups = groups + (since_us and 1 or 0)
+    if groups == MAX_GROUPS then
+      break
+    end
   end
   return oldest_us
 end
