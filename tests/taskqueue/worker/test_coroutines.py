@@ -331,6 +331,23 @@ def test_threads_run_the_functions_between_coroutines(redis_server: Store) -> No
     assert sorted(recorded) == list(range(400))
 
 
+def test_an_idle_thread_fetches_while_the_others_run_functions_behind_coroutines(redis_server: Store) -> None:
+    with running_worker(threads=4) as worker:
+        for number in range(10):
+            add_async.enqueue(number, 0).get(60)
+        eventually(lambda: worker.job_source.idle_threads == 3)
+        assert worker.job_source.amount.async_share > 0.5
+
+        hold.enqueue_many([((str(number),), {}) for number in range(3)])
+
+        held = held_ones(redis_server, 3)
+        for each in held:
+            each.started()
+        assert add.enqueue(2, 3).get(60) == 5
+        for each in held:
+            each.release()
+
+
 def test_loop_is_not_blocked_while_results_of_a_flow_are_read(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
