@@ -393,3 +393,55 @@ def test_coroutines_that_wait_for_the_loop_wake_it_once(monkeypatch: pytest.Monk
     for _ in range(41):
         assert done.acquire(timeout=60)
     assert wakeups == [1]
+
+
+def test_loop_and_threads_acquire_no_more_permits_than_there_are() -> None:
+    loop, acquired, done = EventLoop(1), [], threading.Event()
+
+    async def nothing() -> None:
+        pass
+
+    def take() -> Any:
+        if done.is_set():
+            return None
+        acquired.append(loop.acquire_permit(0))  # as a thread may at any moment
+        return nothing, lambda task: done.set()
+
+    assert loop.acquire_permit(0)
+    loop.take = take
+    loop.start()
+    loop.run(nothing, lambda task: None)
+
+    assert done.wait(60)
+    assert acquired == [False]
+    assert loop.acquire_permit(60)
+
+
+def test_a_free_permit_wakes_a_thread_that_waits_for_one() -> None:
+    loop, acquired, may_end = EventLoop(1), [], threading.Event()
+
+    async def wait() -> None:
+        while not may_end.is_set():  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+    assert loop.acquire_permit(0)
+    loop.start()
+    loop.run(wait, lambda task: None)
+    others = [
+        threading.Thread(target=loop.wait_until_idle, args=(300,), daemon=True),
+        threading.Thread(target=lambda: acquired.append(loop.acquire_permit(300)), daemon=True),
+    ]
+    others[0].start()
+    eventually(lambda: waiting_threads(loop) == 1)
+    others[1].start()
+    eventually(lambda: waiting_threads(loop) == 2)
+
+    may_end.set()
+
+    eventually(lambda: acquired == [True])
+    loop.close()
+
+
+def waiting_threads(loop: EventLoop) -> int:
+    conditions = [each for each in vars(loop).values() if isinstance(each, threading.Condition)]
+    return sum(len(each._waiters) for each in conditions)  # type: ignore[attr-defined]
