@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from django_redis_components.taskqueue import chain, get_queue
+from django_redis_components.taskqueue import chain, get_queue, run_start
 from django_redis_components.taskqueue.flows import parents
 from django_redis_components.taskqueue.worker import db_connections, prefetch
 from django_redis_components.taskqueue.worker import worker as worker_module
@@ -29,6 +29,7 @@ from tests.taskqueue.tasks import (
     raise_async,
     recorded,
     set_task_factory_async,
+    use_context_async,
     whereabouts_async,
 )
 
@@ -357,6 +358,17 @@ def test_loop_is_not_blocked_while_results_of_a_flow_are_read(
     monkeypatch.setattr(parents, "read_inputs", block)
     with running_worker():
         assert chain(add_async.s(1, 2), add_async.s(3)).enqueue().get(60) == 6
+
+
+def test_loop_is_not_blocked_while_the_record_of_a_run_is_read(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def block(*_: object) -> None:
+        raise AssertionError("read by a blocking call")
+
+    monkeypatch.setattr(run_start, "read_record", block)
+    with running_worker():
+        assert use_context_async.using(metadata={"by": "kim"}).enqueue().get(60) == {"by": "kim"}
 
 
 def test_coroutine_that_outlives_its_run_has_a_thread(redis_server: Store) -> None:
