@@ -261,8 +261,7 @@ class CoroutineRun(Run):
     _task: asyncio.Task[Any] | None = None
 
     def enter(self) -> None:
-        """Make it the current run of the context and of the asyncio task."""
-        self._task = asyncio.current_task()
+        """Make it the current run of the context."""
         current_run.set(self)
         current_work.set(self._describe)
 
@@ -295,6 +294,7 @@ class CoroutineRun(Run):
 
     async def _call(self, func: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
         pid = forks.process_id()
+        self._task = asyncio.current_task()  # here: middleware may run the function in a task that it creates
         try:
             self.is_open = True
             value = await func(*args, **kwargs)
