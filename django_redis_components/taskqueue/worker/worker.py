@@ -161,11 +161,12 @@ class Worker:
     def settle_lost_runs(self) -> None:
         """Fail the runs whose thread has died, so that their leases are not renewed, and restart the process."""
         alive = {thread.ident for thread in self._threads if thread.is_alive()}
+        numbers = {thread.ident: number for number, thread in enumerate(self._threads)}
         for run in list(self._running.values()):
             if self._loop.has_died() if isinstance(run, CoroutineRun) else run.has_lost_thread(alive):
                 exc = RuntimeError("The thread of this run has died.")
                 logger.error("Task %s[%s] fails: the thread of its run has died.", run.job.name, run.job.id)
-                self._finish(failure_of(run.job, exc))
+                self._finish(failure_of(run.job, exc), numbers.get(run.thread))
         self.request_restart("one of its threads has died")
 
     def request_restart(self, reason: str) -> None:
