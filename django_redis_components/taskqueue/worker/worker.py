@@ -391,6 +391,7 @@ class Worker:
         except BaseException as exc:
             logger.exception("Task %s[%s] ended by an error outside of its function.", job.name, job.id)
             self._finish(failure_of(job, exc))
+            self.job_source.buffer.wake()  # no thread sends the ack soon
             return None
 
     def _return(self, job: Job) -> None:

@@ -10,9 +10,11 @@ import pytest
 
 from django_redis_components.taskqueue import chain, get_queue, run_start
 from django_redis_components.taskqueue.flows import parents
+from django_redis_components.taskqueue.store.job import Job
 from django_redis_components.taskqueue.worker import db_connections, prefetch
 from django_redis_components.taskqueue.worker import worker as worker_module
 from django_redis_components.taskqueue.worker.event_loop import EventLoop
+from django_redis_components.taskqueue.worker.execution import Execution
 from tests.support import Store, eventually
 from tests.taskqueue.support import Held, queue_key, running_worker
 from tests.taskqueue.tasks import (
@@ -316,6 +318,24 @@ def test_loop_takes_buffered_coroutines_itself(redis_server: Store, monkeypatch:
 
     assert sorted(recorded) == list(range(1_000))
     assert len(passed) < 500
+
+
+def test_coroutine_that_the_loop_cannot_start_fails(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(job: Job, task: Any) -> Execution:
+        if threading.current_thread().name == "event-loop":
+            raise MemoryError
+        return Execution(job, task)
+
+    monkeypatch.setattr(worker_module, "Execution", start)
+    results = note_async.enqueue_many([((number,), {}) for number in range(100)])
+
+    with running_worker(threads=2) as worker:
+        eventually(lambda: all((result.refresh(), result.is_finished)[1] for result in results))
+        assert worker.busy() == 0
+
+    failed = [result for result in results if result.state == "failed"]
+    assert {result.errors[0].exception_class_path for result in failed} == {"builtins.MemoryError"}
+    assert len(failed) + len(recorded) == 100
 
 
 def test_threads_run_the_functions_between_coroutines(redis_server: Store) -> None:
