@@ -345,6 +345,28 @@ def test_cancelled_flow_takes_no_task_and_cancels_the_added_ones(store: Store) -
     assert work_off() == []
 
 
+def test_cancel_of_a_flow_cancels_a_task_that_is_added_meanwhile(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow = group(split.s(0)).then(note.s()).enqueue()
+    _, context = start()
+    added: list[TaskResult] = []
+    read = FlowResult._read_added
+
+    def read_before_the_task_is_added(flow: FlowResult) -> Any:
+        yield from read(flow)
+        if not added:
+            added.extend(context.flow.add(note.s("added")))
+
+    monkeypatch.setattr(FlowResult, "_read_added", read_before_the_task_is_added)
+
+    assert flow.cancel() == 3
+
+    added[0].refresh()
+    assert added[0].state == "cancelled"
+    assert work_off() == []
+
+
 # -- refusals
 
 
