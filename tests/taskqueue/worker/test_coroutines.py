@@ -20,6 +20,7 @@ from tests.taskqueue.support import Held, queue_key, running_worker
 from tests.taskqueue.tasks import (
     add,
     add_async,
+    do_without_a_thread_async,
     hold,
     hold_async,
     in_a_thread_async,
@@ -272,6 +273,18 @@ def test_error_on_close_does_not_change_the_outcome(
         assert in_a_thread_async.enqueue().get(60) is True
 
     assert "Cannot close a database connection after a task." in caplog.text
+
+
+def test_outcome_stays_if_the_thread_of_a_coroutine_cannot_start(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Threadless(db_connections.forks.ForkSafeExecutor):
+        def _adjust_thread_count(self) -> None:
+            raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(db_connections.forks, "ForkSafeExecutor", Threadless)
+    with running_worker():
+        assert do_without_a_thread_async.enqueue().get(60) == "can't start new thread"
 
 
 def test_coroutine_that_uses_no_synchronous_code_needs_no_thread(
