@@ -382,6 +382,9 @@ class Worker:
 
     def _take_coroutine(self) -> Start | None:
         """Start the next buffered job, if it is a coroutine; a thread runs others."""
+        if self.outcome_calls.queued:  # each thread makes one before its next job
+            self.job_source.wake_next()
+            return None
         job = None if self._stopping else self.job_source.take(is_coroutine)
         if job is None:
             return None
