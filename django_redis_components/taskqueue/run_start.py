@@ -54,7 +54,8 @@ def read_record(job: Job, using: str) -> Record | None:
         shard = home(using)
         return shard.run(task_records.read(shard, job.id))
     except (RedisError, TaskQueueError) as exc:
-        return _log_unread(job, exc)
+        _log_unread(job, exc)
+        return None
 
 
 async def aread_record(job: Job, using: str) -> Record | None:
@@ -64,7 +65,8 @@ async def aread_record(job: Job, using: str) -> Record | None:
         return await shard.arun(task_records.read(shard, job.id))
     # Tested; but Python 3.11 stops tracing a frame that an error reaches through nested generators.
     except (RedisError, TaskQueueError) as exc:  # pragma: no cover
-        return _log_unread(job, exc)
+        _log_unread(job, exc)
+        return None
 
 
 def _log_unread(job: Job, exc: BaseException) -> None:
