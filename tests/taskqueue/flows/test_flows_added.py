@@ -207,6 +207,20 @@ def test_repeated_run_adds_only_what_is_new(store: Store) -> None:
 
 
 @pytest.mark.contract
+def test_order_of_keywords_does_not_matter_to_a_repeated_run(redis_server: Store) -> None:
+    flow = group(split.s(0)).enqueue()
+    job, first = start()
+    _, second = result_of_run(split, job, "default")
+    assert second is not None
+
+    [added] = first.flow.add(echo.s({"x": 1, "y": 2}, a=1, b=2))
+    [again] = second.flow.add(echo.s({"y": 2, "x": 1}, b=2, a=1))
+
+    assert again.id == added.id
+    flow.refresh()
+    assert len(flow.results) == 2
+
+
 def test_run_after_a_crash_adds_nothing_twice(store: Store) -> None:
     flow = group(split.s(1)).then(echo.s()).enqueue()
     job, context = start("dies:1")
