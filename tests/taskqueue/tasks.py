@@ -181,6 +181,15 @@ async def in_a_thread_async() -> bool:
 
 
 @task
+async def do_without_a_thread_async() -> str:
+    """Return why synchronous code cannot run."""
+    try:
+        return str(await sync_to_async(threading.get_ident)())
+    except RuntimeError as exc:
+        return str(exc)
+
+
+@task
 async def leave_synchronous_code_behind() -> str:
     """Create a task that calls synchronous code after this one has ended."""
 

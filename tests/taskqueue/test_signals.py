@@ -25,7 +25,16 @@ from tests.support import Store, eventually
 from tests.support.asynchronous import run_async
 from tests.taskqueue import tasks
 from tests.taskqueue.support import base_key, new_fetcher, running_worker, work_off, work_until_finished
-from tests.taskqueue.tasks import add, add_async, come_back, fail, fail_thrice, return_what_is_not_json, use_context
+from tests.taskqueue.tasks import (
+    add,
+    add_async,
+    come_back,
+    fail,
+    fail_thrice,
+    note_async,
+    return_what_is_not_json,
+    use_context,
+)
 
 pytestmark = pytest.mark.integration
 
@@ -378,3 +387,19 @@ def test_calls_are_made_by_the_threads_of_the_worker_where_no_other_can_start(
     calls.add(job, ack)  # a thread can start again
 
     eventually(lambda: len(seen) == 2)
+
+
+def test_slow_receivers_slow_the_coroutines_down(redis_server: Store, connect: Callable[..., None]) -> None:
+    queued: list[int] = []
+
+    with running_worker(threads=1, async_concurrency=10) as worker:
+
+        def receiver(**_: Any) -> None:
+            queued.append(len(worker.outcome_calls.queued))
+            threading.Event().wait(0.002)
+
+        connect("task_finished", receiver)
+        note_async.enqueue_many([((number,), {}) for number in range(2_000)])
+        eventually(lambda: len(queued) == 2_000)
+
+    assert max(queued) < 200

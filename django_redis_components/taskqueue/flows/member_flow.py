@@ -134,7 +134,8 @@ class MemberFlow:
 
     def _id_of(self, call: Signature) -> str:
         """Return the id of a call: the same in each run of the task."""
-        text = serialization.encode([call.task.name, pack(call.args, "args"), pack(call.kwargs, "kwargs")])
+        arguments = _with_sorted_keys([pack(call.args, "args"), pack(call.kwargs, "kwargs")])
+        text = serialization.encode([call.task.name, *arguments])
         digest = hashlib.sha256(text).hexdigest()
         self._calls[digest] += 1
         source = f"{self._task_id} {digest} {self._calls[digest]}".encode()
@@ -154,6 +155,13 @@ class MemberFlow:
         if reply[0] < 0:
             raise GroupNotOpen(self._task_id, _REASONS[reply[0]])
         return list(reply)
+
+
+def _with_sorted_keys(value: Any) -> Any:
+    """Return JSON values with the keys of each dict in order: equal arguments are the same call."""
+    if isinstance(value, dict):
+        return {key: _with_sorted_keys(value[key]) for key in sorted(value)}
+    return [_with_sorted_keys(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _parents_of(body: bytes | None) -> Any:

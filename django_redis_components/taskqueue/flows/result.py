@@ -187,11 +187,15 @@ class FlowResult:
         yield from self._read_added()
         force_ms = task_control.force_ms(force_after)
         ordered = [*reversed(self.results[: self._count]), *self.results[self._count :]]
-        calls = [task_control.cancel_call(self._shard, result.id, force_ms) for result in ordered]
         cancelled = 0
-        for start in range(0, len(calls), CHUNK):
-            replies = yield Batch(calls[start : start + CHUNK])
-            cancelled += sum(reply > 0 for reply in replies)
+        while ordered:
+            calls = [task_control.cancel_call(self._shard, result.id, force_ms) for result in ordered]
+            for start in range(0, len(calls), CHUNK):
+                replies = yield Batch(calls[start : start + CHUNK])
+                cancelled += sum(reply > 0 for reply in replies)
+            known = len(self.results)
+            yield from self._read_added()  # a member may have added tasks before it was requested to end
+            ordered = self.results[known:]
         return cancelled
 
 

@@ -155,8 +155,12 @@ def use_coroutine_threads() -> None:
 
 async def close_coroutine_thread(executor: forks.ForkSafeExecutor, job: Job) -> None:
     """Close the database connections of a run's thread, and the thread; a cancellation ends the wait only."""
-    closed = asyncio.get_running_loop().run_in_executor(executor, _close_all_or_log, job)
-    executor.shutdown(wait=False)  # after what was submitted
+    try:
+        closed = asyncio.get_running_loop().run_in_executor(executor, _close_all_or_log, job)
+    except RuntimeError:  # the system has no thread left, and the run had none
+        return
+    finally:
+        executor.shutdown(wait=False)  # after what was submitted
     with contextlib.suppress(asyncio.CancelledError):
         await asyncio.shield(closed)
 

@@ -36,7 +36,9 @@ class EventLoop:
         self.take: Callable[[], Start | None] = lambda: None
         self.on_ended: Callable[[int], object] = lambda running: None
         self._is_closed = False
-        self._changed = threading.Condition()
+        lock = threading.RLock()
+        #: A permit is free, and the loop is idle. Two, as what is notified for one must not wake a thread of the other.
+        self._changed, self._became_idle = threading.Condition(lock), threading.Condition(lock)
         #: Threads that wait for a permit, and whether the loop has found nothing to take since the last `run`.
         self._waiting = 0
         self._is_idle = True
@@ -81,14 +83,15 @@ class EventLoop:
 
     def wait_until_idle(self, timeout_s: float) -> None:
         """Wait until the loop has a free permit and nothing to take, or until the timeout."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._is_idle or self._is_closed, timeout_s)
+        with self._became_idle:
+            self._became_idle.wait_for(lambda: self._is_idle or self._is_closed, timeout_s)
 
     def close(self) -> None:
         """End all waits."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
+            self._became_idle.notify_all()
 
     def start(self) -> None:
         """Start the thread, unless it runs.
@@ -141,16 +144,23 @@ class EventLoop:
 
     def _run_taken(self, loop: asyncio.AbstractEventLoop) -> None:
         """Take coroutines for the free permits for which no thread waits."""
-        while self._free > self._waiting:
+        while self._acquire_unwanted():
             start = self.take()
             if start is None:
                 with self._changed:
                     self._is_idle = not self._new
-                    self._changed.notify_all()
+                    self._became_idle.notify_all()
+                self.release_permit()
                 return
-            with self._changed:
-                self._free -= 1
             self._create_task(loop, *start)
+
+    def _acquire_unwanted(self) -> bool:
+        """Acquire a permit for which no thread waits; return whether there was one."""
+        with self._changed:
+            if self._free <= self._waiting:
+                return False
+            self._free -= 1
+            return True
 
     def _create_task(
         self,

@@ -35,7 +35,8 @@ from django_redis_components.taskqueue.json_codec import pack
 from django_redis_components.taskqueue.log_handler import log_success
 from django_redis_components.taskqueue.middleware import Middleware, RunContext, RunOutcome, pipeline
 from django_redis_components.taskqueue.options import RESULT_TTL_S, TimeLimits, time_limits_of
-from django_redis_components.taskqueue.run_start import result_of_run
+from django_redis_components.taskqueue.result import TaskResult
+from django_redis_components.taskqueue.run_start import aresult_of_run, result_of_run
 from django_redis_components.taskqueue.sealing import SEALED_START, without_text
 from django_redis_components.taskqueue.states import SUCCEEDED, Outcome
 from django_redis_components.taskqueue.stats.fingerprint import identify
@@ -132,7 +133,7 @@ async def execute_on_loop(execution: Execution, run: CoroutineRun) -> Ack:
         try:
             if execution.decode():
                 await execution.aread_inputs()
-            execution.start()
+            await execution.astart()
             if execution.context is None:
                 value = await run.call(execution.func, execution.args, execution.kwargs, execution.limits)
             else:
@@ -201,9 +202,25 @@ class Execution:
 
     def start(self) -> None:
         """Find the middleware and the time limits of the run."""
-        middleware, options = pipeline.for_run(self._task), self._options
-        if middleware or self._task.takes_context:
-            self._create_contexts(middleware, options)
+        if self._find_middleware():
+            connection = self._task._connection_of(self._options)
+            self._set_contexts(*result_of_run(self._task, self.job, connection))
+        self._find_limits()
+
+    async def astart(self) -> None:
+        """See `start`."""
+        if self._find_middleware():
+            connection = self._task._connection_of(self._options)
+            self._set_contexts(*await aresult_of_run(self._task, self.job, connection))
+        self._find_limits()
+
+    def _find_middleware(self) -> bool:
+        """Find the middleware; return whether the run has contexts."""
+        self._middleware = pipeline.for_run(self._task)
+        return bool(self._middleware or self._task.takes_context)
+
+    def _find_limits(self) -> None:
+        options = self._options
         timeout = options.get("timeout", self._task.options.timeout)
         if timeout is not None and (limits := time_limits_of(timeout)) is not None:
             self.limits = limits._replace(retry_ms=_retry_after_kill_ms(self.job, self._task, options))
@@ -283,12 +300,11 @@ class Execution:
             logger.exception("The middleware of task %s was not waited for (%s).", ack.id, ack.outcome)
         return ack
 
-    def _create_contexts(self, middleware: tuple[Middleware, ...], options: dict[str, Any]) -> None:
-        result, self._task_context = result_of_run(self._task, self.job, self._task._connection_of(options))
-        if self._task_context is not None:
-            self.args.insert(0, self._task_context)
-        self._middleware = middleware
-        self.context = RunContext(result, self.job, self.args, self.kwargs, options)
+    def _set_contexts(self, result: TaskResult, context: TaskContext | None) -> None:
+        self._task_context = context
+        if context is not None:
+            self.args.insert(0, context)
+        self.context = RunContext(result, self.job, self.args, self.kwargs, self._options)
 
     def _after(self, ack: Ack) -> Ack:
         if ack.outcome != SUCCEEDED:

@@ -66,6 +66,7 @@ class Run:
         cancel_asked: whether the task was asked to stop; a task may check it and return.
         stop_asked: whether the worker stops; `iterate` ends after the current item then.
         interrupted: whether an interruption was sent.
+        thread: identifier of the thread that calls it; 0 for a coroutine, or before the call.
     """
 
     # Class attributes as defaults: each task creates a run, and few runs change them.
@@ -73,6 +74,7 @@ class Run:
     stop_asked = False
     interrupted = False
     is_open = False
+    thread = 0
 
     def __init__(self, job: Job, timer: TimeLimitTimer | None = None) -> None:
         self.job = job
@@ -111,7 +113,7 @@ class ThreadRun(Run):
         """
         self.job = job  # not by `super()`: each task creates a run
         self._timer = timer
-        self._thread = thread
+        self.thread = thread
 
     def call(self, func: Callable[..., Any], args: list[Any], kwargs: dict[str, Any], limits: TimeLimits | None) -> Any:
         """Call the function; only there can an interruption arrive."""
@@ -124,7 +126,7 @@ class ThreadRun(Run):
             self._timer.stop(self)
 
     def _call(self, func: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
-        self._thread = self._thread or threading.get_ident()
+        self.thread = self.thread or threading.get_ident()
         pid = forks.process_id()
         outer_run = current_run.set(self)
         outer_work = current_work.set(self._describe)
@@ -152,7 +154,7 @@ class ThreadRun(Run):
 
     def has_lost_thread(self, alive: Collection[int | None]) -> bool:
         """See `Run.has_lost_thread`."""
-        return self._thread not in alive
+        return self.thread not in alive
 
     def close(self) -> None:
         """Accept no more interruptions, and withdraw one that has not arrived."""
@@ -160,7 +162,7 @@ class ThreadRun(Run):
         while self.is_sending:
             time.sleep(0)
         if self.interrupted:
-            withdraw(self._thread)
+            withdraw(self.thread)
 
     def cancel(self) -> None:
         """See `Run.cancel`. The exception is raised at the next bytecode: code in C is not interrupted."""
@@ -172,7 +174,7 @@ class ThreadRun(Run):
 
     def frames(self) -> list[FrameType]:
         """See `Run.frames`."""
-        return frames_until(sys._current_frames().get(self._thread), ThreadRun._call.__code__)
+        return frames_until(sys._current_frames().get(self.thread), ThreadRun._call.__code__)
 
     def interrupt(self, kind: type[BaseException]) -> None:
         """Raise the exception in the function, at its start if it has not started.
@@ -215,12 +217,12 @@ class ThreadRun(Run):
         The thread may go on while its stack is examined. While it is in the same function, the answer holds. This is
         checked, and the exception sent, in one expression without Python code, so that no other thread runs meanwhile.
         """
-        frame = sys._current_frames().get(self._thread)
+        frame = sys._current_frames().get(self.thread)
         if frame is None or protected_code.is_protected(frame, ThreadRun._call.__code__):
             return False
-        frames = map(operator.itemgetter(self._thread), iter(sys._current_frames, None))
+        frames = map(operator.itemgetter(self.thread), iter(sys._current_frames, None))
         is_same = partial(next, map(partial(operator.is_, frame), frames))
-        send = partial(_set_async_exc, self._thread, ctypes.py_object(kind))
+        send = partial(_set_async_exc, self.thread, ctypes.py_object(kind))
         return all(map(operator.call, (is_same, send)))
 
 
@@ -261,8 +263,7 @@ class CoroutineRun(Run):
     _task: asyncio.Task[Any] | None = None
 
     def enter(self) -> None:
-        """Make it the current run of the context and of the asyncio task."""
-        self._task = asyncio.current_task()
+        """Make it the current run of the context."""
         current_run.set(self)
         current_work.set(self._describe)
 
@@ -295,6 +296,7 @@ class CoroutineRun(Run):
 
     async def _call(self, func: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
         pid = forks.process_id()
+        self._task = asyncio.current_task()  # here: middleware may run the function in a task that it creates
         try:
             self.is_open = True
             value = await func(*args, **kwargs)

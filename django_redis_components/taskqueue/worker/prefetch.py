@@ -292,6 +292,11 @@ class JobSource:
         self._wake(len(self.buffer))
         return None
 
+    def wake_next(self) -> None:
+        """Wake a thread if one is needed: the caller is busy from now on, and jobs are buffered or no thread leads."""
+        if self.idle_threads and (self.buffer or not self.leader_lock.locked()):
+            self._wake(1)
+
     def want(self) -> int:
         """Return how many jobs to ask for: the idle threads, and the prefetch amount."""
         if self._stopping:

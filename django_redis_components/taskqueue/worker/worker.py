@@ -161,11 +161,12 @@ class Worker:
     def settle_lost_runs(self) -> None:
         """Fail the runs whose thread has died, so that their leases are not renewed, and restart the process."""
         alive = {thread.ident for thread in self._threads if thread.is_alive()}
+        numbers = {thread.ident: number for number, thread in enumerate(self._threads)}
         for run in list(self._running.values()):
             if self._loop.has_died() if isinstance(run, CoroutineRun) else run.has_lost_thread(alive):
                 exc = RuntimeError("The thread of this run has died.")
                 logger.error("Task %s[%s] fails: the thread of its run has died.", run.job.name, run.job.id)
-                self._finish(failure_of(run.job, exc))
+                self._finish(failure_of(run.job, exc), numbers.get(run.thread))
         self.request_restart("one of its threads has died")
 
     def request_restart(self, reason: str) -> None:
@@ -291,6 +292,7 @@ class Worker:
         elif is_coroutine(job):
             self._run_on_loop(job)
         else:
+            self.job_source.wake_next()  # where most jobs are coroutines, one thread was woken for all
             self._run_in_thread(job, thread)
         if self.outcome_calls.queued:
             self.job_source.buffer.wake()  # the ack of this job must not wait for a receiver
@@ -380,6 +382,9 @@ class Worker:
 
     def _take_coroutine(self) -> Start | None:
         """Start the next buffered job, if it is a coroutine; a thread runs others."""
+        if self.outcome_calls.queued:  # each thread makes one before its next job
+            self.job_source.wake_next()
+            return None
         job = None if self._stopping else self.job_source.take(is_coroutine)
         if job is None:
             return None
@@ -389,6 +394,7 @@ class Worker:
         except BaseException as exc:
             logger.exception("Task %s[%s] ended by an error outside of its function.", job.name, job.id)
             self._finish(failure_of(job, exc))
+            self.job_source.buffer.wake()  # no thread sends the ack soon
             return None
 
     def _return(self, job: Job) -> None:

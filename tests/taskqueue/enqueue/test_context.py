@@ -21,7 +21,7 @@ from django_redis_components.taskqueue import (
     task,
 )
 from django_redis_components.taskqueue.record import MAX_METADATA_BYTES, check_progress
-from django_redis_components.taskqueue.run_start import result_of_run
+from django_redis_components.taskqueue.run_start import aresult_of_run, result_of_run
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.worker.execution import Execution
 from tests.support import Proxy, Store, eventually
@@ -265,6 +265,23 @@ def test_progress_is_written_after_an_outage(
     assert sum(f"The progress of task {result.id} could not be written (" in text for text in texts) == 2
     result.refresh()
     assert result.progress == Progress(2, 2)
+
+
+@pytest.mark.parametrize("read", [result_of_run, aresult_of_run])
+def test_run_starts_without_its_record_while_redis_is_away(
+    redis_server: Store, proxy: Proxy, caplog: pytest.LogCaptureFixture, read: Any
+) -> None:
+    proxied = through_the_proxy()
+    result = proxied.using(metadata={"by": "kim"}).enqueue()
+    [job] = new_fetcher(using="proxied").fetch("0", 1)
+    proxy.stop_accepting()
+    proxy.cut()
+
+    _, context = run_async(read, proxied, job, "proxied") if read is aresult_of_run else read(proxied, job, "proxied")
+
+    assert f"The earlier runs of task {result.id} of {proxied.name} cannot be read (" in caplog.text
+    proxy.accept_again()
+    assert context.metadata == {"by": "kim"}
 
 
 def test_metadata_that_could_not_be_read_is_not_overwritten(redis_server: Store, proxy: Proxy) -> None:

@@ -207,6 +207,20 @@ def test_repeated_run_adds_only_what_is_new(store: Store) -> None:
 
 
 @pytest.mark.contract
+def test_order_of_keywords_does_not_matter_to_a_repeated_run(redis_server: Store) -> None:
+    flow = group(split.s(0)).enqueue()
+    job, first = start()
+    _, second = result_of_run(split, job, "default")
+    assert second is not None
+
+    [added] = first.flow.add(echo.s({"x": 1, "y": 2}, a=1, b=2))
+    [again] = second.flow.add(echo.s({"y": 2, "x": 1}, b=2, a=1))
+
+    assert again.id == added.id
+    flow.refresh()
+    assert len(flow.results) == 2
+
+
 def test_run_after_a_crash_adds_nothing_twice(store: Store) -> None:
     flow = group(split.s(1)).then(echo.s()).enqueue()
     job, context = start("dies:1")
@@ -342,6 +356,28 @@ def test_cancelled_flow_takes_no_task_and_cancels_the_added_ones(store: Store) -
     assert states(flow) == ["running", "cancelled", "cancelled"]
     with pytest.raises(GroupNotOpen, match="or the task itself was cancelled"):
         context.flow.add(note.s("late"))
+    assert work_off() == []
+
+
+def test_cancel_of_a_flow_cancels_a_task_that_is_added_meanwhile(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow = group(split.s(0)).then(note.s()).enqueue()
+    _, context = start()
+    added: list[TaskResult] = []
+    read = FlowResult._read_added
+
+    def read_before_the_task_is_added(flow: FlowResult) -> Any:
+        yield from read(flow)
+        if not added:
+            added.extend(context.flow.add(note.s("added")))
+
+    monkeypatch.setattr(FlowResult, "_read_added", read_before_the_task_is_added)
+
+    assert flow.cancel() == 3
+
+    added[0].refresh()
+    assert added[0].state == "cancelled"
     assert work_off() == []
 
 

@@ -8,16 +8,19 @@ from typing import Any
 
 import pytest
 
-from django_redis_components.taskqueue import chain, get_queue
+from django_redis_components.taskqueue import chain, get_queue, run_start
 from django_redis_components.taskqueue.flows import parents
+from django_redis_components.taskqueue.store.job import Job
 from django_redis_components.taskqueue.worker import db_connections, prefetch
 from django_redis_components.taskqueue.worker import worker as worker_module
 from django_redis_components.taskqueue.worker.event_loop import EventLoop
+from django_redis_components.taskqueue.worker.execution import Execution
 from tests.support import Store, eventually
 from tests.taskqueue.support import Held, queue_key, running_worker
 from tests.taskqueue.tasks import (
     add,
     add_async,
+    do_without_a_thread_async,
     hold,
     hold_async,
     in_a_thread_async,
@@ -29,6 +32,7 @@ from tests.taskqueue.tasks import (
     raise_async,
     recorded,
     set_task_factory_async,
+    use_context_async,
     whereabouts_async,
 )
 
@@ -271,6 +275,18 @@ def test_error_on_close_does_not_change_the_outcome(
     assert "Cannot close a database connection after a task." in caplog.text
 
 
+def test_outcome_stays_if_the_thread_of_a_coroutine_cannot_start(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Threadless(db_connections.forks.ForkSafeExecutor):
+        def _adjust_thread_count(self) -> None:
+            raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(db_connections.forks, "ForkSafeExecutor", Threadless)
+    with running_worker():
+        assert do_without_a_thread_async.enqueue().get(60) == "can't start new thread"
+
+
 def test_coroutine_that_uses_no_synchronous_code_needs_no_thread(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -317,6 +333,24 @@ def test_loop_takes_buffered_coroutines_itself(redis_server: Store, monkeypatch:
     assert len(passed) < 500
 
 
+def test_coroutine_that_the_loop_cannot_start_fails(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(job: Job, task: Any) -> Execution:
+        if threading.current_thread().name == "event-loop":
+            raise MemoryError
+        return Execution(job, task)
+
+    monkeypatch.setattr(worker_module, "Execution", start)
+    results = note_async.enqueue_many([((number,), {}) for number in range(100)])
+
+    with running_worker(threads=2) as worker:
+        eventually(lambda: all((result.refresh(), result.is_finished)[1] for result in results))
+        assert worker.busy() == 0
+
+    failed = [result for result in results if result.state == "failed"]
+    assert {result.errors[0].exception_class_path for result in failed} == {"builtins.MemoryError"}
+    assert len(failed) + len(recorded) == 100
+
+
 def test_threads_run_the_functions_between_coroutines(redis_server: Store) -> None:
     note_async.enqueue_many([((number,), {}) for number in range(200)])
     hold.enqueue("0")
@@ -331,6 +365,23 @@ def test_threads_run_the_functions_between_coroutines(redis_server: Store) -> No
     assert sorted(recorded) == list(range(400))
 
 
+def test_an_idle_thread_fetches_while_the_others_run_functions_behind_coroutines(redis_server: Store) -> None:
+    with running_worker(threads=4) as worker:
+        for number in range(10):
+            add_async.enqueue(number, 0).get(60)
+        eventually(lambda: worker.job_source.idle_threads == 3)
+        assert worker.job_source.amount.async_share > 0.5
+
+        hold.enqueue_many([((str(number),), {}) for number in range(3)])
+
+        held = held_ones(redis_server, 3)
+        for each in held:
+            each.started()
+        assert add.enqueue(2, 3).get(60) == 5
+        for each in held:
+            each.release()
+
+
 def test_loop_is_not_blocked_while_results_of_a_flow_are_read(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -340,6 +391,17 @@ def test_loop_is_not_blocked_while_results_of_a_flow_are_read(
     monkeypatch.setattr(parents, "read_inputs", block)
     with running_worker():
         assert chain(add_async.s(1, 2), add_async.s(3)).enqueue().get(60) == 6
+
+
+def test_loop_is_not_blocked_while_the_record_of_a_run_is_read(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def block(*_: object) -> None:
+        raise AssertionError("read by a blocking call")
+
+    monkeypatch.setattr(run_start, "read_record", block)
+    with running_worker():
+        assert use_context_async.using(metadata={"by": "kim"}).enqueue().get(60) == {"by": "kim"}
 
 
 def test_coroutine_that_outlives_its_run_has_a_thread(redis_server: Store) -> None:
@@ -376,3 +438,55 @@ def test_coroutines_that_wait_for_the_loop_wake_it_once(monkeypatch: pytest.Monk
     for _ in range(41):
         assert done.acquire(timeout=60)
     assert wakeups == [1]
+
+
+def test_loop_and_threads_acquire_no_more_permits_than_there_are() -> None:
+    loop, acquired, done = EventLoop(1), [], threading.Event()
+
+    async def nothing() -> None:
+        pass
+
+    def take() -> Any:
+        if done.is_set():
+            return None
+        acquired.append(loop.acquire_permit(0))  # as a thread may at any moment
+        return nothing, lambda task: done.set()
+
+    assert loop.acquire_permit(0)
+    loop.take = take
+    loop.start()
+    loop.run(nothing, lambda task: None)
+
+    assert done.wait(60)
+    assert acquired == [False]
+    assert loop.acquire_permit(60)
+
+
+def test_a_free_permit_wakes_a_thread_that_waits_for_one() -> None:
+    loop, acquired, may_end = EventLoop(1), [], threading.Event()
+
+    async def wait() -> None:
+        while not may_end.is_set():  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+    assert loop.acquire_permit(0)
+    loop.start()
+    loop.run(wait, lambda task: None)
+    others = [
+        threading.Thread(target=loop.wait_until_idle, args=(300,), daemon=True),
+        threading.Thread(target=lambda: acquired.append(loop.acquire_permit(300)), daemon=True),
+    ]
+    others[0].start()
+    eventually(lambda: waiting_threads(loop) == 1)
+    others[1].start()
+    eventually(lambda: waiting_threads(loop) == 2)
+
+    may_end.set()
+
+    eventually(lambda: acquired == [True])
+    loop.close()
+
+
+def waiting_threads(loop: EventLoop) -> int:
+    conditions = [each for each in vars(loop).values() if isinstance(each, threading.Condition)]
+    return sum(len(each._waiters) for each in conditions)  # type: ignore[attr-defined]

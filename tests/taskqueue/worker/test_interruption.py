@@ -394,6 +394,21 @@ def test_code_after_a_cancelled_coroutine_is_not_cancelled() -> None:
     assert asyncio.run(whole()) == "went on"
 
 
+def test_a_coroutine_that_middleware_runs_in_a_task_is_cancelled() -> None:
+    run = CoroutineRun(JOB)
+
+    async def wait() -> None:
+        run.cancel()
+        await asyncio.sleep(30)
+
+    async def whole() -> None:
+        run.enter()
+        await asyncio.wait_for(asyncio.create_task(run.call(wait, [], {}, None)), 30)
+
+    with pytest.raises(TaskCancelled):
+        asyncio.run(whole())
+
+
 def test_code_after_a_finished_coroutine_is_not_cancelled() -> None:
     run = CoroutineRun(JOB)
 
