@@ -2,8 +2,7 @@
 
 In a thread the interruption is an exception that the interpreter raises at the next bytecode, but not in protected code
 (module `protected_code`); in a coroutine it is a cancellation. It must not reach the code after the function: at the
-end of a run no interruption is sent any more, and
-one that was sent and has not arrived is withdrawn.
+end of a run no interruption is sent any more, and one that was sent and has not arrived is withdrawn.
 """
 
 from __future__ import annotations

@@ -33,6 +33,7 @@ from django_redis_components.taskqueue.flows import member_flow
 from django_redis_components.taskqueue.middleware import pipeline
 from django_redis_components.taskqueue.run_start import result_of_run
 from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.store import task_control
 from django_redis_components.taskqueue.store.job import Job
 from django_redis_components.taskqueue.worker.execution import execute
 from tests.support import Proxy, Store, run_async
@@ -365,14 +366,14 @@ def test_cancel_of_a_flow_cancels_a_task_that_is_added_meanwhile(
     flow = group(split.s(0)).then(note.s()).enqueue()
     _, context = start()
     added: list[TaskResult] = []
-    read = FlowResult._read_added
+    cancel_call = task_control.cancel_call
 
-    def read_before_the_task_is_added(flow: FlowResult) -> Any:
-        yield from read(flow)
+    def add_before(*args: Any) -> Any:
         if not added:
             added.extend(context.flow.add(note.s("added")))
+        return cancel_call(*args)
 
-    monkeypatch.setattr(FlowResult, "_read_added", read_before_the_task_is_added)
+    monkeypatch.setattr(task_control, "cancel_call", add_before)
 
     assert flow.cancel() == 3
 

@@ -17,7 +17,7 @@ from django_redis_components.taskqueue.supervisor.termination import Terminator
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
 from django_redis_components.taskqueue.worker.ipc import MAX_ENTRIES, PrefetchedLeases
 from tests.support import Proxy, Store, eventually, run_together
-from tests.taskqueue.support import base_key, end_lease, recover, settle_now, work_off
+from tests.taskqueue.support import base_key, end_lease, recover, running_worker, settle_now, work_off
 from tests.taskqueue.tasks import note
 
 
@@ -154,3 +154,26 @@ def test_running_tasks_are_known_after_the_death_of_the_process() -> None:
     os.waitpid(pid, 0)
 
     assert notes.running() == 3, "two threads and a coroutine"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_run_of_a_thread_that_has_died_does_not_count_as_running(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(ack: Ack) -> None:
+        raise SystemExit("the guard itself is broken")
+
+    with running_worker(threads=2) as worker:
+        leases = worker.fetcher._prefetched = PrefetchedLeases()
+        with monkeypatch.context() as patch:
+            patch.setattr(worker.fetcher, "settle", die)
+            result = note.enqueue(1)
+            eventually(lambda: worker.lost_threads() == 1)
+        assert leases.running() == 1
+
+        worker.settle_lost_runs()
+
+        assert leases.running() == 0
+        eventually(lambda: (result.refresh(), result.is_finished)[1])
+
+    assert result.state == "failed"
