@@ -27,6 +27,7 @@ from django_redis_components.taskqueue import (
 from django_redis_components.taskqueue.schedules import schedule as declared
 from django_redis_components.taskqueue.store.unregistered import requeue_unregistered
 from django_redis_components.taskqueue.worker.execution import execute
+from django_redis_components.testing import assert_enqueued, captured
 from tests.dashboard.queue_pages import url_of as queue_url
 from tests.dashboard.support import browser, text_of
 from tests.dashboard.task_pages import url_of
@@ -302,6 +303,14 @@ def test_damaged_message_fails_or_is_not_readable(redis_server: Store) -> None:
     work_off()
     assert get_queue("default").info().ready == 0
     assert recorded == []
+
+
+def test_test_helpers_open_the_arguments(redis_server: Store) -> None:
+    with captured() as sent:
+        sealed.enqueue(SECRET)
+        assert_enqueued(note, args=[SECRET])
+
+    assert [(each.args, each.kwargs) for each in sent] == [([SECRET], {})]
 
 
 def test_commands_show_no_sealed_arguments(redis_server: Store) -> None:
