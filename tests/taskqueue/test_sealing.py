@@ -12,8 +12,11 @@ import pytest
 from django.contrib.admin.models import LogEntry
 
 from django_redis_components.checks import check_schedules
+from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import ConfigurationError
+from django_redis_components.core.protocol import run
 from django_redis_components.core.settings import conf
+from django_redis_components.dashboard.arguments import arguments_text
 from django_redis_components.taskqueue import (
     InvalidTask,
     Schedules,
@@ -24,7 +27,10 @@ from django_redis_components.taskqueue import (
     get_result,
     sealing,
 )
+from django_redis_components.taskqueue.record import TaskRecord
 from django_redis_components.taskqueue.schedules import schedule as declared
+from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.store.finished import list_finished
 from django_redis_components.taskqueue.store.unregistered import requeue_unregistered
 from django_redis_components.taskqueue.worker.execution import execute
 from django_redis_components.testing import assert_enqueued, captured
@@ -303,6 +309,16 @@ def test_damaged_message_fails_or_is_not_readable(redis_server: Store) -> None:
     work_off()
     assert get_queue("default").info().ready == 0
     assert recorded == []
+
+
+def test_finished_task_whose_arguments_were_cut_off_is_sealed_too(redis_server: Store) -> None:
+    sealed.enqueue(SECRET * 40)
+    work_off()
+
+    [row] = run(connections.client(), list_finished(home(), "default", "successful", 10, 0))
+
+    assert arguments_text(TaskRecord(row.name, row.id, row.fields, ())) == "sealed"
+    assert "(sealed)" in run_command("redis", "tasks", "list", "default", "successful", "--args")
 
 
 def test_test_helpers_open_the_arguments(redis_server: Store) -> None:
