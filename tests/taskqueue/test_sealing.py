@@ -27,6 +27,7 @@ from django_redis_components.taskqueue import (
     get_result,
     sealing,
 )
+from django_redis_components.taskqueue.middleware import Middleware, RunContext, RunOutcome, pipeline
 from django_redis_components.taskqueue.record import TaskRecord
 from django_redis_components.taskqueue.schedules import schedule as declared
 from django_redis_components.taskqueue.shards import home
@@ -49,7 +50,7 @@ from tests.taskqueue.support import (
     taskqueue_settings,
     work_off,
 )
-from tests.taskqueue.tasks import add, note, note_async, recorded
+from tests.taskqueue.tasks import add, fail, fail_async, fail_with_broken_backoff, note, note_async, recorded
 
 fernet = pytest.importorskip("cryptography.fernet")
 
@@ -208,6 +209,36 @@ def test_errors_and_logs_have_no_text(redis_server: Store, caplog: pytest.LogCap
         assert SECRET not in text
         assert "can only concatenate" not in text
     assert not is_stored(redis_server)
+
+
+class FailingMiddleware(Middleware):
+    def on_outcome(self, run: RunContext, outcome: RunOutcome) -> None:
+        raise RuntimeError("broken")
+
+
+@pytest.mark.parametrize("failing", [fail, fail_async])
+def test_error_after_a_failure_is_logged_without_the_failure(
+    failing: Any, redis_server: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    result = failing.using(sealed=True, max_attempts=1).enqueue(SECRET)
+
+    with pipeline.installed(FailingMiddleware()), running_worker(threads=1):
+        eventually(lambda: get_result(result.id).is_finished)
+
+    assert "FailingMiddleware failed after the end of task" in caplog.text
+    assert "RuntimeError: broken" in caplog.text
+    assert SECRET not in caplog.text
+
+
+def test_error_of_a_backoff_is_logged_without_the_failure(
+    redis_server: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    fail_with_broken_backoff.using(sealed=True).enqueue()
+    work_off()
+
+    assert "The backoff of task" in caplog.text
+    assert "nonsense" in caplog.text
+    assert "LookupError: mine" not in caplog.text
 
 
 def test_error_without_text_keeps_no_cause() -> None:

@@ -110,7 +110,11 @@ def test_each_retry_is_a_span_with_a_link_and_its_error(redis_server: Store, tra
 
 
 def test_error_of_a_sealed_task_has_no_text(
-    redis_server: Store, traces: Traces, settings: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    redis_server: Store,
+    traces: Traces,
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     fernet = pytest.importorskip("cryptography.fernet")
     taskqueue_settings(settings, SEAL_KEYS=[fernet.Fernet.generate_key().decode()])
