@@ -80,6 +80,13 @@ def without_text(exc: BaseException) -> BaseException:
     return hidden.with_traceback(exc.__traceback__)
 
 
+def without_context(exc: BaseException, *, is_sealed: bool) -> BaseException:
+    """Return an error that was raised while a failure was handled; if the task is sealed, it is logged without that."""
+    if is_sealed:
+        exc.__suppress_context__ = True
+    return exc
+
+
 def is_installed() -> bool:
     """Return whether cryptography can be imported."""
     try:

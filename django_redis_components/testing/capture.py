@@ -11,8 +11,8 @@ from typing import Any, Self, TypeVar
 from django_redis_components.core.protocol import Call, Command
 from django_redis_components.taskqueue import TaskResult
 from django_redis_components.taskqueue.fields import Field
-from django_redis_components.taskqueue.json_codec import unpack
 from django_redis_components.taskqueue.middleware import Middleware, pipeline
+from django_redis_components.taskqueue.sealing import open_body
 from django_redis_components.testing import request_parser
 from django_redis_components.testing.client_proxies import NOT_INTERCEPTED, ClientPatch
 from django_redis_components.testing.enqueued_tasks import SentTask, SentTasks, parse_run_after
@@ -206,7 +206,7 @@ def assert_nothing_enqueued() -> None:
 
 def _to_sent_task(sent: dict[str, Any], using: str) -> SentTask:
     record = request_parser.build_record(sent)
-    args, kwargs, *_ = unpack(record[Field.body])
+    args, kwargs, *_ = open_body(record[Field.body])
     return SentTask(
         id=sent["id"],
         name=record[Field.task_name].decode(),

@@ -248,8 +248,12 @@ def test_hostile_texts_are_escaped(text: str, redis_server: Store, operator: Cli
     assert len(page.all("script")) == len(clean.all("script"))
 
 
+LAST_TIME = b'{"start": "9999-12-31T23:59:59+00:00", "end": "0001-01-01T00:00:00+14:00"}'
+
+
 @pytest.mark.parametrize(
-    "definition", [b"", b"[]", b"7", b"\xff", b'{"task": 7}', b'{"every": {}, "options": 5}', b'{"at": []}']
+    "definition",
+    [b"", b"[]", b"7", b"\xff", b'{"task": 7}', b'{"every": {}, "options": 5}', b'{"at": []}', LAST_TIME],
 )
 def test_damaged_definition_is_refused_or_shown(definition: bytes, redis_server: Store, operator: Client) -> None:
     redis_server.raw.hset(base_key(redis_server, "added_schedules"), b"nightly", definition)

@@ -177,6 +177,16 @@ def test_what_has_no_equivalent_is_named_and_the_rest_is_imported(redis_server: 
         assert text in found[name]
 
 
+def test_arguments_that_are_nested_too_deeply_do_not_stop_the_others(redis_server: Store, tables: None) -> None:
+    entry("deep", **every(1, "days"), args="[" * 100_000)
+    entry("plain", **every(1, "days"))
+
+    deep, plain = read_translations("default", "default")
+
+    assert deep.error.startswith("its args are not JSON (")
+    assert plain.error == ""
+
+
 def test_what_is_left_out_is_noted(redis_server: Store, tables: None) -> None:
     entry("s", **every(1, "days"), priority=5, routing_key="mail.high", exchange="", headers='{"a": 1}')
 

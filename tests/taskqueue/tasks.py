@@ -251,6 +251,11 @@ def fail(text: str = "out of order") -> None:
     raise LookupError(text)
 
 
+@task()
+async def fail_async(text: str) -> None:
+    raise LookupError(text)
+
+
 @task(max_attempts=3, backoff=[0, 0.03])
 def fail_thrice(text: str = "again") -> None:
     """Raise at every attempt, and be tried three times."""

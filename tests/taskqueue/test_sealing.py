@@ -12,8 +12,11 @@ import pytest
 from django.contrib.admin.models import LogEntry
 
 from django_redis_components.checks import check_schedules
+from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import ConfigurationError
+from django_redis_components.core.protocol import run
 from django_redis_components.core.settings import conf
+from django_redis_components.dashboard.arguments import arguments_text
 from django_redis_components.taskqueue import (
     InvalidTask,
     Schedules,
@@ -24,9 +27,14 @@ from django_redis_components.taskqueue import (
     get_result,
     sealing,
 )
+from django_redis_components.taskqueue.middleware import Middleware, RunContext, RunOutcome, pipeline
+from django_redis_components.taskqueue.record import TaskRecord
 from django_redis_components.taskqueue.schedules import schedule as declared
+from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.store.finished import list_finished
 from django_redis_components.taskqueue.store.unregistered import requeue_unregistered
 from django_redis_components.taskqueue.worker.execution import execute
+from django_redis_components.testing import assert_enqueued, captured
 from tests.dashboard.queue_pages import url_of as queue_url
 from tests.dashboard.support import browser, text_of
 from tests.dashboard.task_pages import url_of
@@ -42,7 +50,7 @@ from tests.taskqueue.support import (
     taskqueue_settings,
     work_off,
 )
-from tests.taskqueue.tasks import add, note, note_async, recorded
+from tests.taskqueue.tasks import add, fail, fail_async, fail_with_broken_backoff, note, note_async, recorded
 
 fernet = pytest.importorskip("cryptography.fernet")
 
@@ -203,6 +211,36 @@ def test_errors_and_logs_have_no_text(redis_server: Store, caplog: pytest.LogCap
     assert not is_stored(redis_server)
 
 
+class FailingMiddleware(Middleware):
+    def on_outcome(self, run: RunContext, outcome: RunOutcome) -> None:
+        raise RuntimeError("broken")
+
+
+@pytest.mark.parametrize("failing", [fail, fail_async])
+def test_error_after_a_failure_is_logged_without_the_failure(
+    failing: Any, redis_server: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    result = failing.using(sealed=True, max_attempts=1).enqueue(SECRET)
+
+    with pipeline.installed(FailingMiddleware()), running_worker(threads=1):
+        eventually(lambda: get_result(result.id).is_finished)
+
+    assert "FailingMiddleware failed after the end of task" in caplog.text
+    assert "RuntimeError: broken" in caplog.text
+    assert SECRET not in caplog.text
+
+
+def test_error_of_a_backoff_is_logged_without_the_failure(
+    redis_server: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    fail_with_broken_backoff.using(sealed=True).enqueue()
+    work_off()
+
+    assert "The backoff of task" in caplog.text
+    assert "nonsense" in caplog.text
+    assert "LookupError: mine" not in caplog.text
+
+
 def test_error_without_text_keeps_no_cause() -> None:
     try:
         try:
@@ -306,6 +344,24 @@ def test_damaged_message_fails_or_is_not_readable(redis_server: Store) -> None:
     work_off()
     assert get_queue("default").info().ready == 0
     assert recorded == []
+
+
+def test_finished_task_whose_arguments_were_cut_off_is_sealed_too(redis_server: Store) -> None:
+    sealed.enqueue(SECRET * 40)
+    work_off()
+
+    [row] = run(connections.client(), list_finished(home(), "default", "successful", 10, 0))
+
+    assert arguments_text(TaskRecord(row.name, row.id, row.fields, ())) == "sealed"
+    assert "(sealed)" in run_command("redis", "tasks", "list", "default", "successful", "--args")
+
+
+def test_test_helpers_open_the_arguments(redis_server: Store) -> None:
+    with captured() as sent:
+        sealed.enqueue(SECRET)
+        assert_enqueued(note, args=[SECRET])
+
+    assert [(each.args, each.kwargs) for each in sent] == [([SECRET], {})]
 
 
 def test_commands_show_no_sealed_arguments(redis_server: Store) -> None:

@@ -17,6 +17,7 @@ from django_redis_components.core.exceptions import TaskDelayed
 from django_redis_components.taskqueue.exceptions import TaskCancelled, TaskInterrupted
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.middleware import Middleware, NewTask, RunContext, WorkerDescription
+from django_redis_components.taskqueue.sealing import without_text
 from django_redis_components.taskqueue.states import Outcome
 
 #: Header with the context of the trace, as the propagators of the site encode it.
@@ -87,7 +88,7 @@ class TraceTasks(Middleware):
         span = self._tracer.start_span(
             f"process {run.queue_name}", context=parent, kind=SpanKind.CONSUMER, attributes=attributes, links=links
         )
-        return _running(span)
+        return _running(span, is_sealed=run._job.is_sealed)
 
 
 class _GuardedSpan(AbstractContextManager[None]):
@@ -111,16 +112,17 @@ class _GuardedSpan(AbstractContextManager[None]):
             self._span.__exit__(kind, exc, trace)
         except BaseException as error:
             if error is not exc:
+                error.__suppress_context__ = True  # the exception of the run, which is logged by itself
                 logger.exception("The run of task %s could not be traced.", self._task_id)
 
 
 @contextmanager
-def _running(span: Span) -> Iterator[None]:
+def _running(span: Span, *, is_sealed: bool) -> Iterator[None]:
     with trace.use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False):
         try:
             yield
         except BaseException as exc:
-            _record(span, exc)
+            _record(span, exc, is_sealed=is_sealed)
             raise
 
 
@@ -135,11 +137,13 @@ def _attributes(operation: str, name: str, queue: str, task_id: str) -> dict[str
     }
 
 
-def _record(span: Span, exc: BaseException) -> None:
+def _record(span: Span, exc: BaseException, *, is_sealed: bool) -> None:
     for kind, outcome in _NO_ERRORS.items():
         if isinstance(exc, kind):
             span.set_attribute("redis_components.task.outcome", outcome)
             return
+    if is_sealed:
+        exc = without_text(exc)
     span.set_attribute("error.type", _name_of(type(exc)))
     span.set_status(Status(StatusCode.ERROR, f"{type(exc).__name__}: {safe_text(exc)}"))
     span.record_exception(exc)  # last: it formats the exception, which may raise

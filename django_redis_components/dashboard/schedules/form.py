@@ -64,9 +64,11 @@ class MomentField(forms.Field):
 
 def _stored_moment(value: Any) -> datetime | None:
     try:
-        return parse_moment(value, "moment")
-    except ValueError:
+        stored = parse_moment(value, "moment")
+        formats.local(stored)  # another program may have written a time at the end of the calendar
+    except (ValueError, OverflowError):
         return None
+    return stored
 
 
 class ScheduleForm(forms.Form):

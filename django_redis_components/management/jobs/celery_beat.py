@@ -197,5 +197,5 @@ def _encoded(value: Any, tables: _Tables) -> str:
 def _decode(row: Row, field: str, default: str) -> Any:
     try:
         return json.loads(row.get(field) or default)
-    except ValueError as exc:
+    except (ValueError, RecursionError) as exc:
         raise Untranslatable(f"its {field} are not JSON ({exc}).") from exc

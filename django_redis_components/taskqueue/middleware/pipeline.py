@@ -18,6 +18,7 @@ from django_redis_components.taskqueue.json_codec import pack
 from django_redis_components.taskqueue.middleware.base import Middleware, NewTask, RunContext, RunOutcome
 from django_redis_components.taskqueue.middleware.sending import SendSignals
 from django_redis_components.taskqueue.result import TaskResult
+from django_redis_components.taskqueue.sealing import without_context
 from django_redis_components.taskqueue.store.messages import HEADERS_KEY
 
 #: Callbacks of which a class must override both or none.
@@ -103,9 +104,10 @@ def notify_outcome(hooks: Sequence[Middleware], run: RunContext, outcome: RunOut
         for hook in reversed(hooks):
             try:
                 hook.on_outcome(run, outcome)
-            except BaseException:
+            except BaseException as exc:  # noqa: BLE001 - it is logged
                 text = "Middleware %s failed after the end of task %s (%s)."
-                logger.exception(text, name_of(hook), run.id, outcome.name)
+                shown = without_context(exc, is_sealed=run._job.is_sealed)
+                logger.log_exception(shown, text, name_of(hook), run.id, outcome.name)
 
 
 def notify(callback: str, subject: Any) -> None:

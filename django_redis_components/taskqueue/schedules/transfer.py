@@ -53,7 +53,8 @@ class StoredSchedule:
         fields = json.loads(self.definition)
         if not isinstance(fields, dict):
             raise ValueError(f"{short_repr(fields)}: expected a JSON object.")
-        state = {"sent": self.sent or None, "paused": self.paused}
+        sent = self.sent if "count" in fields else 0  # the number is kept when a count is removed
+        state = {"sent": sent or None, "paused": self.paused}
         return json.dumps({"name": self.name, **fields, **{key: val for key, val in state.items() if val is not None}})
 
 

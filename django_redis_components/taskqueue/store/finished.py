@@ -11,6 +11,7 @@ from django_redis_components.core.text import encodable
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue.fields import Field, Part
 from django_redis_components.taskqueue.json_codec import unpack
+from django_redis_components.taskqueue.sealing import SEALED_KEY, SEALED_START
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store.job import MAX_LISTED_MESSAGE
 from django_redis_components.taskqueue.store.scripts import FIND_FINISHED, SCAN_FINISHED
@@ -25,6 +26,8 @@ _FIELDS = (
     *(Field.first_leased_at_us, Field.attempts, Field.task_name, Field.body),
 )
 _RAN_US = 5
+#: What a sealed message becomes that was cut off: no part of it can be opened.
+_SEALED = SEALED_START + b'{"%s":""}]' % SEALED_KEY.encode()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -125,6 +128,8 @@ def _complete(message: bytes) -> tuple[bytes, bool]:
     """Return the start of a message as JSON that ends with the last whole argument, and whether any was cut off."""
     if len(message) < MAX_LISTED_MESSAGE or _is_json(message):
         return message, False
+    if message.startswith(SEALED_START):
+        return _SEALED, False
     text = message.decode(errors="ignore")
     body = _closed(text).encode()
     return body if _is_json(body) else b"", True

@@ -271,9 +271,9 @@ class Execution:
         """Return the outcome of a function that raised, or whose return value cannot be stored. It never raises."""
         try:
             return self._failure(exc)
-        except BaseException:
-            job = self.job
-            logger.exception("The outcome of task %s[%s] cannot be decided; the task fails.", job.name, job.id)
+        except BaseException as new:  # noqa: BLE001 - it is logged
+            message, job = "The outcome of task %s[%s] cannot be decided; the task fails.", self.job
+            run_log.log_error(job, new, message, job.name, job.id)
             ttl_ms = to_ms(conf.settings().taskqueue.failed_ttl_s, "failed_ttl")
             shown = self._shown(exc)
             payload = serialization.encode(describe(shown))
@@ -296,8 +296,8 @@ class Execution:
         ack, report = self._after(ack), self._report
         try:
             await sync_to_async(report)(ack, exc)
-        except BaseException:  # a cancellation ends the wait; the middleware continues
-            logger.exception("The middleware of task %s was not waited for (%s).", ack.id, ack.outcome)
+        except BaseException as new:  # noqa: BLE001 - a cancellation ends the wait; the middleware continues
+            run_log.log_error(self.job, new, "The middleware of task %s was not waited for (%s).", ack.id, ack.outcome)
         return ack
 
     def _set_contexts(self, result: TaskResult, context: TaskContext | None) -> None:
@@ -320,14 +320,14 @@ class Execution:
                 is_logged = any(each.logs_failures for each in self._middleware)
                 shown = exc and self._shown(exc)
                 run_log.log_outcome(self.job, ack, shown, allowed, is_logged=is_logged)
-        except BaseException:
-            logger.exception("The outcome of task %s (%s) cannot be logged.", ack.id, ack.outcome)
+        except BaseException as new:  # noqa: BLE001 - it is logged
+            run_log.log_error(self.job, new, "The outcome of task %s (%s) cannot be logged.", ack.id, ack.outcome)
         try:
             if self._task_context is not None:
                 with logs.about(self.job):
                     self._task_context._flush()
-        except BaseException:
-            logger.exception("The progress of task %s cannot be written (%s).", ack.id, ack.outcome)
+        except BaseException as new:  # noqa: BLE001 - it is logged
+            run_log.log_error(self.job, new, "The progress of task %s cannot be written (%s).", ack.id, ack.outcome)
         if self.context is not None:
             outcome = RunOutcome(ack.outcome, exc, self.job.ran_us / 1e6, ack.payload)
             pipeline.notify_outcome(self._middleware, self.context, outcome)
@@ -411,6 +411,6 @@ def _retry_after_kill_ms(job: Job, task: Any, options: Mapping[str, Any]) -> int
 def _delay_s(job: Job, backoff: Any, exc: BaseException) -> float | None:
     try:
         return retry.delay_of(backoff, exc, retry.Tried(job.id, job.name, job.attempts + 1))
-    except BaseException:  # a broken backoff must not hide the task's own error
-        logger.exception("The backoff of task %s raised an exception, so the task is not retried.", job.name)
+    except BaseException as new:  # noqa: BLE001 - a broken backoff must not hide the task's own error
+        run_log.log_error(job, new, "The backoff of task %s raised an exception, so the task is not retried.", job.name)
         return None

@@ -10,6 +10,7 @@ from django_redis_components.taskqueue import logs
 from django_redis_components.taskqueue.failure import is_printable
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.log_handler import log_success
+from django_redis_components.taskqueue.sealing import without_context
 from django_redis_components.taskqueue.states import Outcome
 from django_redis_components.taskqueue.store.job import Ack, Job
 
@@ -42,6 +43,11 @@ def log_outcome(job: Job, ack: Ack, exc: BaseException | None, allowed: int, *, 
         _log_retry(job, ack, exc, allowed)
     elif exc is not None:
         _log_failure(job, ack, exc, allowed, is_logged=is_logged)
+
+
+def log_error(job: Job, error: BaseException, message: str, *values: object) -> None:
+    """Log an error that was raised after a run, with its traceback."""
+    logger.log_exception(without_context(error, is_sealed=job.is_sealed), message, *values)
 
 
 def _log_retry(job: Job, ack: Ack, exc: BaseException, allowed: int) -> None:

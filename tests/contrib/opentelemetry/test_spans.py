@@ -15,12 +15,20 @@ from django_redis_components.contrib.opentelemetry import instrument, uninstrume
 from django_redis_components.taskqueue import chain
 from django_redis_components.taskqueue.exceptions import TaskIdConflict
 from django_redis_components.taskqueue.middleware import WorkerDescription, pipeline
+from django_redis_components.taskqueue.sealing import HIDDEN_TEXT
 from django_redis_components.taskqueue.worker.execution import execute
 from django_redis_components.taskqueue.worker.interruption import ThreadRun
 from tests.architecture.sources import ROOT
 from tests.support import Store, eventually, run_async, skip_missing
 from tests.taskqueue.iterating.tasks import go_through
-from tests.taskqueue.support import base_key, new_fetcher, running_worker, work_off, work_until_finished
+from tests.taskqueue.support import (
+    base_key,
+    new_fetcher,
+    running_worker,
+    taskqueue_settings,
+    work_off,
+    work_until_finished,
+)
 from tests.taskqueue.tasks import add, add_async, come_back, fail, fail_thrice
 
 try:
@@ -99,6 +107,33 @@ def test_each_retry_is_a_span_with_a_link_and_its_error(redis_server: Store, tra
         [event] = run.events
         assert (event.name, event.attributes["exception.message"]) == ("exception", "out of stock")
         assert run.attributes["error.type"] == event.attributes["exception.type"]
+
+
+def test_error_of_a_sealed_task_has_no_text(
+    redis_server: Store,
+    traces: Traces,
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    fernet = pytest.importorskip("cryptography.fernet")
+    taskqueue_settings(settings, SEAL_KEYS=[fernet.Fernet.generate_key().decode()])
+    fail.using(sealed=True).enqueue("4111-1111")
+    come_back.using(sealed=True).enqueue(60)
+    work_off()
+
+    failed, delayed = traces.named("process default")
+    [event] = failed.events
+    assert event.attributes["exception.message"] == HIDDEN_TEXT
+    assert "in fail" in event.attributes["exception.stacktrace"]
+    assert failed.attributes["error.type"] == event.attributes["exception.type"] == "LookupError"
+    assert "4111-1111" not in failed.to_json()
+    assert delayed.attributes["redis_components.task.outcome"] == "delayed"
+    monkeypatch.setattr("opentelemetry.sdk.trace.Span.record_exception", lambda *_: 1 / 0)
+    fail.using(sealed=True).enqueue("4111-1111")
+    work_off()
+    assert "ZeroDivisionError" in caplog.text
+    assert "4111-1111" not in caplog.text
 
 
 def test_a_delayed_run_is_no_error(redis_server: Store, traces: Traces) -> None:

@@ -317,6 +317,25 @@ def test_count_continues_when_the_schedule_is_edited_and_restarts_when_it_is_rem
         assert named("s").sent == sent
 
 
+@pytest.mark.parametrize("limit", ["count", "end_ms"])
+def test_finished_schedule_that_is_extended_continues_from_now(limit: str, store: Store) -> None:
+    now_ms = int(server_ms(store))
+    limits = {"count": (1, 9), "end_ms": (now_ms - 40_000, None)}[limit]
+    times = [now_ms - age_s * 1_000 for age_s in (50, 30, 20, 10)]
+    first, extended = (at(*times, now_ms + HOUR, misfire="all", **{limit: value}) for value in limits)
+    poller = poller_of(first)
+    announced(poller, store, last_ms=times[0] - 1)
+    next_round(poller)
+    assert named("s").state == "finished"
+
+    take_place_from(store, poller)
+    other = poller_of(extended)
+    next_round(other)
+
+    assert waiting(store) == [first.task_id(times[0])], "those that passed meanwhile are not made up for"
+    assert named("s").state == "on"
+
+
 def test_count_of_an_added_schedule_outlives_a_day_without_a_poller_that_knows_it(redis_server: Store) -> None:
     Schedules().add("s", note, every=60, args=["x"], count=2)
     poller = Poller(home(), connections.client())

@@ -113,6 +113,17 @@ def test_dry_run_imports_nothing(redis_server: Store, tmp_path: Path) -> None:
     assert redis_server.raw.hgetall(base_key(redis_server, "added_schedules")) == before
 
 
+def test_count_that_was_removed_is_not_exported(redis_server: Store, tmp_path: Path) -> None:
+    fill(redis_server)
+    Schedules().add("ten", note, every=60, args=["x"])
+
+    exported = run_command("redis", "schedules", "export")
+
+    assert "sent" not in exported
+    imported = run_command("redis", "schedules", "import", written(tmp_path / "s.jsonl", exported))
+    assert imported == "Added 0, replaced 5.\n"
+
+
 def test_schedules_of_the_code_are_not_exported(redis_server: Store) -> None:
     every(60, name="mine", args=(1,))(note)
     next_round(Poller(home(), connections.client(), schedules=declared.registered()))

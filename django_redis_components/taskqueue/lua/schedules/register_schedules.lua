@@ -7,8 +7,8 @@
 --         most tasks that it sends (0 for no limit)
 -- DERIVED base:poller string, base:schedules zset, base:schedule:<name>, :schedule_counts, :added_schedules hashes
 -- Returns of each the last handled due time, in ms, and the tasks that it has sent if these are limited. The time is, for a new one, one whose times have changed, one that is not enabled or
---         was not at the registration before, or one whose last due times repeat since the clock was set back: now. Empty:
---         another poller is active
+--         was not at the registration before, one that had no further due time and has one since its end or count was
+--         changed, or one whose last due times repeat since the clock was set back: now. Empty: another poller is active
 -- Cost: O(schedules) times O(log n); at most 100 are deleted in one call
 local base = KEYS[1]
 local poller = ARGV[1]
@@ -25,19 +25,22 @@ local index, counts = base_key(ctx, K.schedules), base_key(ctx, K.schedule_count
 
 local function register(name, enabled, times, next_due, info, count)
   local key = base_key(ctx, K.schedule, name)
-  local last, last_times, was_enabled = unpack(redis.call("HMGET", key, "last", "times", "enabled"))
+  local last, last_times, was_enabled, last_next, last_info = unpack(redis.call("HMGET", key, "last", "times", "enabled",
+    "next", "info"))
   local last_ms, next_ms = tonumber(last or 0), tonumber(next_due)
   -- The server's clock was set back by more than the time between two due times: the schedule would be silent until it
   -- catches up. A due time that is the next one anyway, as that of a daily schedule, is not sent twice.
   if last_ms > ctx.now_ms + MAX_STEP_BACK_MS and next_ms > 0 and next_ms < last_ms then
     last_ms = ctx.now_ms
   end
-  if last_times ~= times or enabled == "0" or was_enabled == "0" then
-    last_ms = math.max(last_ms, ctx.now_ms)
-  end
   local sent = count ~= "0" and tonumber(redis.call("HGET", counts, name) or 0) or 0
   if count ~= "0" and sent >= tonumber(count) then
     next_due = 0
+  end
+  -- Its end or its count was changed: the times since it had finished were not missed.
+  local is_extended = last_next == "0" and last_info ~= info and tonumber(next_due) > 0
+  if last_times ~= times or enabled == "0" or was_enabled == "0" or is_extended then
+    last_ms = math.max(last_ms, ctx.now_ms)
   end
   redis.call("HSET", key, "last", last_ms, "times", times, "enabled", enabled, "next", next_due, "info", info)
   redis.call("ZADD", index, ctx.now_ms, name)
