@@ -35,14 +35,14 @@ YEAR_S = 365 * 86_400
 noted: list[Any] = []
 
 
-@task(name="stored.note")
+@task(name="tests.stored_data.note")
 def note(what: Any) -> Any:
     """Return what was stored."""
     noted.append(what)
     return what
 
 
-@task(name="stored.fail", max_attempts=1)
+@task(name="tests.stored_data.fail", max_attempts=1)
 def fail(text: str) -> None:
     """Fail."""
     raise ValueError(text)
