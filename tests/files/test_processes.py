@@ -65,6 +65,7 @@ def test_three_producers_and_ten_consumers_of_which_one_is_killed(
         killed.wait_for("finished")
         killed.wait_for("read")
         killed.kill()
+        killed.wait()  # until all that it has printed is read
         before = dict(re.findall(r"^finished (\S+) (\S+)$", killed.output, re.M))
         resumed = children.call(f"{PROCESSES}:consume_files", CONSUMERS[0], total - len(before))
         found: Any = [producers.result(120), others.result(120), resumed.result(120)]

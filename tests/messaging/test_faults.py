@@ -28,6 +28,7 @@ def test_no_member_misses_a_message_with_lost_replies_and_killed_processes(proxy
         eventually(lambda least=(turn + 1) * 150: Chat(chat.id).info("a").last_id >= least)
         assert running[user].returncode is None
         running[user].kill()
+        running[user].wait()  # until all that it has printed is read
         output[user] += running[user].output + "\n"
         running[user] = start(user)
     for user, child in running.items():
