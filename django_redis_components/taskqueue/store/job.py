@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from django_redis_components.taskqueue.json_codec import unpack
-from django_redis_components.taskqueue.sealing import SEALED_START, is_sealed, open_body
+from django_redis_components.taskqueue.sealing import is_sealed, open_body
 from django_redis_components.taskqueue.states import ERROR_OUTCOMES, SUCCEEDED
 
 #: Bytes of a message that the list of finished tasks keeps; as in lua/shared/finished_list.lua.
@@ -62,8 +62,9 @@ class Job:
 
     def message(self) -> tuple[list[Any], dict[str, Any], dict[str, Any]]:
         """Positional arguments, keyword arguments, and the options that traveled."""
-        body = self.body
-        args, kwargs, *rest = open_body(body) if body.startswith(SEALED_START) else unpack(body)
+        args, kwargs, *rest = unpack(self.body)
+        if args is None:
+            args, kwargs, *rest = open_body(self.body)
         return args, kwargs, rest[0] if rest else {}
 
     @property

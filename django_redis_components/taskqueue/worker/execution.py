@@ -23,6 +23,7 @@ from django_redis_components.taskqueue import failpoints, logs, registry, retry
 from django_redis_components.taskqueue.context import TaskContext
 from django_redis_components.taskqueue.exceptions import (
     ResultTooLarge,
+    SealedArguments,
     SoftTimeLimitExceeded,
     TaskCancelled,
     TaskInterrupted,
@@ -37,11 +38,11 @@ from django_redis_components.taskqueue.middleware import Middleware, RunContext,
 from django_redis_components.taskqueue.options import RESULT_TTL_S, TimeLimits, time_limits_of
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.run_start import aresult_of_run, result_of_run
-from django_redis_components.taskqueue.sealing import SEALED_START, without_text
+from django_redis_components.taskqueue.sealing import without_text
 from django_redis_components.taskqueue.states import SUCCEEDED, Outcome
 from django_redis_components.taskqueue.stats.fingerprint import identify
 from django_redis_components.taskqueue.store.job import MAX_LISTED_MESSAGE, Ack, Job
-from django_redis_components.taskqueue.worker import db_connections, refusal, run_log
+from django_redis_components.taskqueue.worker import db_connections, run_log
 from django_redis_components.taskqueue.worker.interruption import CoroutineRun, ThreadRun
 
 P = ParamSpec("P")
@@ -53,6 +54,10 @@ DELAY_S = 1.0
 
 class _RedisUnavailableError(BaseException):
     """Redis did not answer before the task started. The task is not at fault."""
+
+
+class _NoKeyError(BaseException):
+    """No key of this worker opens the arguments. Another worker may have it."""
 
 
 @lru_cache(maxsize=1_024)
@@ -89,14 +94,14 @@ def execute(job: Job, run: ThreadRun | None = None) -> Ack:
     """
     task = registry.tasks.get(job.name)
     if task is None:
-        return refusal.unregistered(job)
+        message = "Task %s[%s] cannot run: no task of this name is registered in this worker."
+        logger.warning(message, job.name, job.id, extra=logs.facts(job, Outcome.unregistered))
+        return Ack(job.id, job.token, Outcome.unregistered)
     if run is None:  # a worker's thread has a context for each job
         context = copy_context()
         context.run(decimal.setcontext, decimal.getcontext().copy())
         with db_connections.keep_transactions():
             return context.run(execute, job, ThreadRun(job))
-    if job.body.startswith(SEALED_START) and (refused := refusal.refusal_of(job)):
-        return refused
     ack = _run(Execution(job, task), run)
     if run.interrupted:  # the interruption may have left a connection in the middle of a reply
         db_connections.close_all(job)
@@ -108,9 +113,8 @@ def execute(job: Job, run: ThreadRun | None = None) -> Ack:
 def _run(execution: Execution, run: ThreadRun) -> Ack:
     try:
         db_connections.close_stale_before_task()
-        if execution.decode():
-            execution.read_inputs()
-        execution.start()
+        if execution.start():
+            execution.read()
         func = _in_event_loop(execution.func) if _is_coroutine_function(execution.func) else execution.func
         if execution.context is None:
             ack = execution.success(run.call(func, execution.args, execution.kwargs, execution.limits))
@@ -128,12 +132,9 @@ async def execute_on_loop(execution: Execution, run: CoroutineRun) -> Ack:
     """
     run.enter()
     try:
-        if execution.job.body.startswith(SEALED_START) and (refused := refusal.refusal_of(execution.job)):
-            return refused
         try:
-            if execution.decode():
-                await execution.aread_inputs()
-            await execution.astart()
+            if execution.start():
+                await execution.aread()
             if execution.context is None:
                 value = await run.call(execution.func, execution.args, execution.kwargs, execution.limits)
             else:
@@ -177,55 +178,46 @@ class Execution:
         self._options: dict[str, Any] = {}
         self.func: Callable[..., Any] = task.func
 
-    def decode(self) -> bool:
-        """Decode the message; return whether `read_inputs` must be called."""
+    def start(self) -> bool:
+        """Decode the message, and find middleware and time limits; return whether `read` must be called then."""
         self.job.began = self._started_at
         if logger.isEnabledFor(logging.DEBUG):
             values, extra = (self.job.name, self.job.id), logs.facts(self.job)
             logger.debug("Task %s[%s] starts (run %d).", *values, extra["run"], extra=extra)
-        self.args, self.kwargs, self._options = self.job.message()
-        return parents.has_inputs(self._options)
-
-    def read_inputs(self) -> None:
-        """Read the results of a flow that the function gets as its first argument."""
         try:
-            self.args.insert(0, parents.read_inputs(self._task.connection, self._options))
-        except RedisError as exc:
-            raise _RedisUnavailableError(str(exc)) from exc
-
-    async def aread_inputs(self) -> None:
-        """See `read_inputs`."""
-        try:
-            self.args.insert(0, await parents.aread_inputs(self._task.connection, self._options))
-        except RedisError as exc:
-            raise _RedisUnavailableError(str(exc)) from exc
-
-    def start(self) -> None:
-        """Find the middleware and the time limits of the run."""
-        if self._find_middleware():
-            connection = self._task._connection_of(self._options)
-            self._set_contexts(*result_of_run(self._task, self.job, connection))
-        self._find_limits()
-
-    async def astart(self) -> None:
-        """See `start`."""
-        if self._find_middleware():
-            connection = self._task._connection_of(self._options)
-            self._set_contexts(*await aresult_of_run(self._task, self.job, connection))
-        self._find_limits()
-
-    def _find_middleware(self) -> bool:
-        """Find the middleware; return whether the run has contexts."""
+            self.args, self.kwargs, options = self.job.message()
+        except SealedArguments as exc:
+            raise _NoKeyError(str(exc)) from None
+        self._options = options
         self._middleware = pipeline.for_run(self._task)
-        return bool(self._middleware or self._task.takes_context)
-
-    def _find_limits(self) -> None:
-        options = self._options
         timeout = options.get("timeout", self._task.options.timeout)
         if timeout is not None and (limits := time_limits_of(timeout)) is not None:
             self.limits = limits._replace(retry_ms=_retry_after_kill_ms(self.job, self._task, options))
         if failpoints.hook is not None:
             failpoints.reach("before_run")
+        if self._middleware or self._task.takes_context:
+            return True
+        return parents.has_inputs(options) if options else False
+
+    def read(self) -> None:
+        """Read what the function and its middleware get: the results of a flow, and the record of earlier runs."""
+        if parents.has_inputs(self._options):
+            try:
+                self.args.insert(0, parents.read_inputs(self._task.connection, self._options))
+            except RedisError as exc:
+                raise _RedisUnavailableError(str(exc)) from exc
+        if self._middleware or self._task.takes_context:
+            self._set_contexts(*result_of_run(self._task, self.job, self._task._connection_of(self._options)))
+
+    async def aread(self) -> None:
+        """See `read`."""
+        if parents.has_inputs(self._options):
+            try:
+                self.args.insert(0, await parents.aread_inputs(self._task.connection, self._options))
+            except RedisError as exc:
+                raise _RedisUnavailableError(str(exc)) from exc
+        if self._middleware or self._task.takes_context:
+            self._set_contexts(*await aresult_of_run(self._task, self.job, self._task._connection_of(self._options)))
 
     def call_in_middleware(self, context: RunContext, func: Callable[..., Any], run: ThreadRun) -> Any:
         """Call the function within the middleware, and return its value. Only the function can be interrupted."""
@@ -307,7 +299,7 @@ class Execution:
         self.context = RunContext(result, self.job, self.args, self.kwargs, self._options)
 
     def _after(self, ack: Ack) -> Ack:
-        if ack.outcome != SUCCEEDED:
+        if ack.outcome not in (SUCCEEDED, Outcome.unregistered):
             self.job.ran_us = int((time.perf_counter() - self._started_at) * 1_000_000)
             return ack._replace(ran_us=self.job.ran_us)
         return ack
@@ -336,6 +328,8 @@ class Execution:
         job, kind = self.job, type(exc)  # `isinstance` would use `exc.__class__`, which may be the site's code
         if issubclass(kind, _RedisUnavailableError):
             return Ack(job.id, job.token, Outcome.requeued)
+        if issubclass(kind, _NoKeyError):
+            return Ack(job.id, job.token, Outcome.unregistered)
         if issubclass(kind, TaskCancelled):
             return cancelled(job.id, job.token)
         if issubclass(kind, TaskInterrupted):
@@ -366,8 +360,8 @@ class Execution:
         return Ack(job.id, job.token, Outcome.retried, payload, delay_ms, ttl_ms, error=identify(shown))
 
     def _shown(self, exc: BaseException) -> BaseException:
-        """Return the exception as it is stored and logged."""
-        return without_text(exc) if self.job.is_sealed else exc
+        """Return the exception as it is stored and logged: that of a sealed task has no text, but ours has no values."""
+        return without_text(exc) if self.job.is_sealed and not issubclass(type(exc), _NoKeyError) else exc
 
 
 def timed_out(task_id: str, token: str, hard_s: float, retry_ms: int | None) -> Ack:

@@ -293,12 +293,8 @@ class JobSource:
         return None
 
     def wake_next(self) -> None:
-        """Wake a thread if one is needed: the caller is busy from now on, and jobs are buffered or no thread leads.
-
-        Where most jobs are functions, each fetch has woken enough of them: to wake one for each job takes as long as a
-        short job runs.
-        """
-        if self.amount.async_share > 0.5 and self.idle_threads and (self.buffer or not self.leader_lock.locked()):
+        """Wake a thread if one is needed: the caller is busy from now on, and jobs are buffered or no thread leads."""
+        if self.idle_threads and (self.buffer or not self.leader_lock.locked()):
             self._wake(1)
 
     def want(self) -> int:

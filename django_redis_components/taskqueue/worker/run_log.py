@@ -36,6 +36,9 @@ def log_outcome(job: Job, ack: Ack, exc: BaseException | None, allowed: int, *, 
         extra = logs.facts(job, ack.outcome)
         message = "Task %s[%s] returns to its queue after %.3f s, and continues at its cursor: the worker stops."
         logger.info(message, job.name, job.id, extra["duration"], extra=extra)
+    elif ack.outcome == Outcome.unregistered:
+        message = "Task %s[%s] cannot run in this worker: %s"
+        logger.warning(message, job.name, job.id, exc, extra=logs.facts(job, ack.outcome))
     elif ack.outcome == Outcome.requeued:
         message = "Task %s[%s] returns to its queue: the results of its parents could not be read (%s)."
         logger.warning(message, job.name, job.id, exc, extra=logs.facts(job, ack.outcome))

@@ -292,7 +292,8 @@ class Worker:
         elif is_coroutine(job):
             self._run_on_loop(job)
         else:
-            self.job_source.wake_next()  # where most jobs are coroutines, one thread was woken for all
+            if self.job_source.amount.async_share > 0.5:  # then one thread was woken for all
+                self.job_source.wake_next()
             self._run_in_thread(job, thread)
         if self.outcome_calls.queued:
             self.job_source.buffer.wake()  # the ack of this job must not wait for a receiver

@@ -249,8 +249,8 @@ def test_progress_is_written_after_an_outage(
     result = proxied.enqueue()
     [job] = new_fetcher(using="proxied").fetch("0", 1)
     execution = Execution(job, proxied)
-    execution.decode()
     execution.start()
+    execution.read()
     attempt = execution.args[0]
 
     proxy.stop_accepting()

@@ -82,7 +82,6 @@ def limits_in_the_worker(sent: Task[..., Any, Any]) -> TimeLimits | None:
     result = sent.enqueue(1, 2)
     [job] = new_fetcher(worker=f"w:{result.id}").fetch("0", 1)
     execution = Execution(job, add)
-    execution.decode()
     execution.start()
     return execution.limits
 
