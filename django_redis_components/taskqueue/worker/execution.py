@@ -360,7 +360,7 @@ class Execution:
         return Ack(job.id, job.token, Outcome.retried, payload, delay_ms, ttl_ms, error=identify(shown))
 
     def _shown(self, exc: BaseException) -> BaseException:
-        """Return the exception as it is stored and logged: that of a sealed task has no text, but ours has no values."""
+        """Return the exception as it is stored and logged. That of a sealed task has no text; ours names no values."""
         return without_text(exc) if self.job.is_sealed and not issubclass(type(exc), _NoKeyError) else exc
 
 
