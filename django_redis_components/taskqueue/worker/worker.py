@@ -266,9 +266,8 @@ class Worker:
             if job is not None:
                 try:
                     self._run_or_return(job, thread)
-                except BaseException as exc:
-                    logger.exception("Task %s[%s] ended by an error outside of its function.", job.name, job.id)
-                    self._finish(failure_of(job, exc), thread)
+                except BaseException as exc:  # noqa: BLE001 - logged
+                    self._fail(job, exc, thread)
             elif burst:
                 # A lease that existed before the fetch may have returned to its queue since.
                 if not had_leases and self._has_finished():
@@ -319,6 +318,11 @@ class Worker:
             record_start(self._using, run.job)
         else:
             RECORDER.leave_out()
+
+    def _fail(self, job: Job, exc: BaseException, thread: int | None = None) -> None:
+        """Settle a run with an error that its function did not raise. See `_finish`."""
+        logger.error("Task %s[%s] ended by an error outside of its function.", job.name, job.id, exc_info=exc)
+        self._finish(failure_of(job, exc), thread)
 
     def _finish(self, ack: Ack, thread: int | None = None) -> None:
         """Settle a run.
@@ -392,9 +396,8 @@ class Worker:
         try:
             self.job_source.amount.record_coroutine()
             return self._start_coroutine(job)
-        except BaseException as exc:
-            logger.exception("Task %s[%s] ended by an error outside of its function.", job.name, job.id)
-            self._finish(failure_of(job, exc))
+        except BaseException as exc:  # noqa: BLE001 - logged
+            self._fail(job, exc)
             self.job_source.buffer.wake()  # no thread sends the ack soon
             return None
 
