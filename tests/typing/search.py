@@ -8,7 +8,9 @@ from django_redis_components.search import Document, Hit, SearchIndex, SearchPag
 
 
 async def right() -> None:
-    index = SearchIndex("books", fields={"title": 3, "body": 1}, language="en")
+    index = SearchIndex(
+        "books", fields={"title": 3, "body": 1}, language="en", stemmer="english", field_queries=["title"]
+    )
     index.add(1, {"title": "Dune"}, facets={"author": ["Herbert"]}, sort_values={"year": 1965})
     page = index.search("dune", filters={"author": "Herbert"}, near=(13.4, 52.5))
     assert_type(page, SearchPage)
