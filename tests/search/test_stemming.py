@@ -106,7 +106,9 @@ def test_index_with_another_stemmer_has_other_documents(runners: SearchIndex, st
     assert runners.count() == (1 if same else 4)
 
 
-@pytest.mark.parametrize(("stemmer", "kind"), [("russian", ValueError), ("portuguese", ValueError), ("en", ValueError), (5, TypeError)])
+@pytest.mark.parametrize(
+    ("stemmer", "kind"), [("russian", ValueError), ("portuguese", ValueError), ("en", ValueError), (5, TypeError)]
+)
 def test_unknown_stemmers_are_refused(stemmer: str, kind: type[Exception]) -> None:
     with pytest.raises(kind, match=r"stemmer=.+: expected one of 'danish', 'dutch', 'english'"):
         SearchIndex("runners", stemmer=stemmer)
