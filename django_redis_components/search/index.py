@@ -8,29 +8,25 @@ from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from django_redis_components.core.arguments import check_flag, check_iterable, check_mapping, check_string, short_repr
+from django_redis_components.core.arguments import check_flag, short_repr
 from django_redis_components.core.client import connections
 from django_redis_components.core.component import DeletableComponent
 from django_redis_components.core.protocol import Batch, Command, Flow, arun, run
 from django_redis_components.core.units import Seconds, to_ms
+from django_redis_components.search.analyzer import Analyzer
 from django_redis_components.search.arguments import (
     Order,
     Point,
     SortValue,
-    check_field_queries,
     check_id,
-    check_weight,
 )
-from django_redis_components.search.counting import count_words
 from django_redis_components.search.documents import Document, EncodedDocument, Text, differences, encode
 from django_redis_components.search.page import SearchPage
-from django_redis_components.search.query import ParsedQuery, parse
+from django_redis_components.search.query import ParsedQuery
 from django_redis_components.search.query_log import QueryStats, log_keys, log_query, read_stats
 from django_redis_components.search.rebuilding import SearchRebuild, drop_generations
 from django_redis_components.search.request import SearchRequest
 from django_redis_components.search.scripts import DELETE, LIST_IDS, MEASURE, REMOVE
-from django_redis_components.search.stemming import check_stemmer, stem
-from django_redis_components.search.tokens import stop_words_of, words
 
 #: Part of the keys: a change of the terms or of the records needs a new number.
 VERSION = "v3"
@@ -102,21 +98,8 @@ class SearchIndex(DeletableComponent):
         using: str = "default",
     ) -> None:
         super().__init__(name, using=using)
-        weights = check_mapping(fields or {}, "fields", "weights by name")
-        self.fields = {field: check_weight(weight, field) for field, weight in weights.items()}
-        self._stemmer = check_stemmer(stemmer)
-        self._field_queries = check_field_queries(field_queries, self.fields)
-        given = frozenset[str]() if language is None else stop_words_of(language)
-        further = [
-            check_string(each, "a word in stop_words") for each in check_iterable(stop_words, "stop_words", "words")
-        ]
-        self._stop_words = given | {word for each in further for word in words(each)}
-        self._synonyms = {
-            self._normal(word): list(
-                filter(None, map(self._normal, check_iterable(others, f"synonyms[{word!r}]", "words")))
-            )
-            for word, others in check_mapping(synonyms or {}, "synonyms", "lists of words by word").items()
-        }
+        self._analyzer = Analyzer(fields or {}, language, stop_words, synonyms or {}, stemmer, field_queries)
+        self.fields = self._analyzer.fields
         self._ttl_ms = to_ms(result_ttl, "result_ttl")
         self._logs_queries = check_flag(log_queries, "log_queries")
 
@@ -273,20 +256,14 @@ class SearchIndex(DeletableComponent):
 
     def parse(self, query: str, *, prefix: bool = False) -> ParsedQuery:
         """Return what a query means, for tests and for explanations."""
-        return parse(
-            query,
-            self._stop_words,
-            self._synonyms,
-            prefix=prefix,
-            stemmer=self._stemmer,
-            field_queries=self._field_queries,
-        )
+        return self._analyzer.parse(query, prefix=prefix)
 
     def _catalog_options(self) -> dict[str, Any]:
-        return {"stemmer": self._stemmer} if self._stemmer else {}
+        return {"stemmer": self._analyzer.stemmer} if self._analyzer.stemmer else {}
 
     def _root(self) -> str:
-        return self._key(f"{VERSION}-{self._stemmer}" if self._stemmer else VERSION)
+        stemmer = self._analyzer.stemmer
+        return self._key(f"{VERSION}-{stemmer}" if stemmer else VERSION)
 
     def _add(self, id: Id, document: Document) -> Flow[None]:
         yield self._encode(id, document).call(self._root())
@@ -318,31 +295,7 @@ class SearchIndex(DeletableComponent):
     def _encode(self, id: Id, document: Document) -> EncodedDocument:
         if not isinstance(document, Document):
             raise TypeError(f"document={short_repr(document)}: expected a Document.")
-        counted = count_words(
-            self._parts(document.text),
-            self.fields,
-            self._stop_words,
-            stemmer=self._stemmer,
-            field_queries=self._field_queries,
-        )
-        return encode(id, document, counted)
-
-    def _parts(self, text: Text) -> Mapping[str, str]:
-        parts = {"": text} if isinstance(text, str) else text
-        if not isinstance(parts, Mapping) or not all(isinstance(part, str) for part in parts.values()):
-            raise TypeError(f"text={short_repr(text)}: expected a string, or a mapping of fields to strings.")
-        if not isinstance(text, str) and (unknown := [field for field in parts if field not in self.fields]):
-            field_names = ", ".join(self.fields) or "none"
-            raise ValueError(f"text has the unknown field {unknown[0]!r}: fields of the index are {field_names}.")
-        return parts
-
-    def _normal(self, text: str) -> str:
-        """Return the words of a text without stop words, separated by spaces."""
-        return " ".join(
-            stem(word, self._stemmer, self._stop_words)
-            for word in words(check_string(text, "a word in synonyms"))
-            if word not in self._stop_words
-        )
+        return encode(id, document, self._analyzer.count(document.text))
 
     def _remove(self, id: Id) -> Flow[None]:
         yield REMOVE(root=self._root(), id=check_id(id))

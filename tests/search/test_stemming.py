@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from django_redis_components.search import Document, SearchIndex
+from django_redis_components.core.client.connections import client
+from django_redis_components.core.observability.catalog import CatalogEntry, names_flow, objects
+from django_redis_components.core.protocol import run
+from django_redis_components.search import Document, SearchIndex, stemming
 from django_redis_components.search.stemming import STEMMERS, stem
 from tests.support import Store
 
@@ -112,6 +117,21 @@ def test_index_with_another_stemmer_has_other_documents(runners: SearchIndex, st
 def test_unknown_stemmers_are_refused(stemmer: str, kind: type[Exception]) -> None:
     with pytest.raises(kind, match=r"stemmer=.+: expected one of 'danish', 'dutch', 'english'"):
         SearchIndex("runners", stemmer=stemmer)
+
+
+def test_dashboard_knows_the_stemmer_of_an_index(catalogued: None, runners: SearchIndex) -> None:
+    runners.search("run")
+
+    [known] = objects(run(client(), names_flow("SearchIndex")), SearchIndex)
+
+    assert (known.name, known.count()) == ("runners", 4)
+
+
+def test_entry_whose_stemmer_is_not_installed_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stemming, "_local", threading.local())
+    monkeypatch.setitem(sys.modules, "snowballstemmer", None)
+
+    assert objects([CatalogEntry("SearchIndex", "runners", "default", {"stemmer": "english"})], SearchIndex) == []
 
 
 def test_threads_stem_at_the_same_time() -> None:
