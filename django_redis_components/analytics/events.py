@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 from functools import reduce
@@ -11,6 +12,7 @@ from django.utils import timezone
 
 from django_redis_components.analytics import periods
 from django_redis_components.analytics.counter import ttl_ms
+from django_redis_components.analytics.dates import local_date
 from django_redis_components.analytics.expressions import UserSet
 from django_redis_components.analytics.periods import Unit, check_units
 from django_redis_components.analytics.scripts import MARK, STORED_UNITS, UNMARK
@@ -26,6 +28,8 @@ from django_redis_components.core.settings import conf
 UNITS: tuple[Unit, ...] = get_args(Unit)
 #: Names of events that the dashboard lists.
 MAX_NAMES = 50
+#: The end of the key of a bitmap.
+_PERIOD_END = re.compile(rf":(?:{'|'.join(UNITS)}):[0-9W]+$")
 #: Bitmaps that one call of `forget` looks at, and names of one read.
 CHUNK = 1_000
 
@@ -40,7 +44,7 @@ class Events(DeletableComponent):
         (active.week() & ~paid.month()).count()
 
     Args:
-        event: the name of the event.
+        event: the name of the event; words may be separated by colons: ``"song:played"``.
         site: events that are combined must be of one site; its keys share a Cluster slot.
         units: periods that are kept; "hour" is not by default.
         mapped: whether ids are strings, UUIDs or large integers. Each gets a number, which takes some 80 bytes. All
@@ -64,8 +68,7 @@ class Events(DeletableComponent):
         using: str = "default",
     ) -> None:
         super().__init__(event, using=using)
-        if ":" in event:
-            raise ValueError(f"event {event!r}: colons are not accepted.")
+        _check_colons(event)
         self.site = keys.validate_name(site, "site")
         self.units = check_units(units, UNITS)
         self.mapped = check_flag(mapped, "mapped")
@@ -109,6 +112,11 @@ class Events(DeletableComponent):
     def month(self, *, at: date | None = None) -> UserSet:
         """Return the users of the month of a day."""
         return self._period("month", at)
+
+    def year(self, *, at: date | None = None) -> UserSet:
+        """Return the users of the year of a day: those of any of its months, which must be kept."""
+        first = local_date(at).replace(month=1, day=1)
+        return self.between(first, first.replace(month=12), unit="month")
 
     def period(self, *, unit: Unit, at: date | None = None) -> UserSet:
         """Return the users of the period of a time.
@@ -226,6 +234,14 @@ def all_names(site: str) -> Flow[list[str]]:
         names += [name.decode() for name in found]
         if len(found) < CHUNK:
             return names
+
+
+def _check_colons(event: str) -> None:
+    """Raise ValueError for a name whose keys, or those of its tables of cohorts, could be another event's."""
+    if not all(event.split(":")):
+        raise ValueError(f"event {event!r}: expected words around each colon, such as 'song:played'.")
+    if _PERIOD_END.search(event):
+        raise ValueError(f"event {event!r}: it ends like the key of a period, such as 'day:20261123'.")
 
 
 def _chunks(names: Sequence[str]) -> Iterable[Sequence[str]]:

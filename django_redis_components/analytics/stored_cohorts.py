@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import time
 from datetime import date, datetime
-from typing import Any
+from typing import Any, cast
 
 from django_redis_components.analytics.cohorts import Cohort, cohorts_flow
 from django_redis_components.analytics.counter import ttl_ms
@@ -21,6 +22,8 @@ from django_redis_components.core.units import aware, moment_of
 
 #: Tables of a site.
 MAX_TABLES = 50
+#: A colon between two parts of the name of a table.
+_BETWEEN = re.compile(r"(?<!:):(?!:)")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -87,7 +90,7 @@ def _roll_up(first: Events, later: Events, unit: Unit, count: int, end: date | N
     rows = yield from cohorts_flow(first, later, unit, count, end)
     now = time.time()
     table = StoredCohorts(first.event, later.event, unit, moment_of(int(now * 1_000_000)), tuple(rows))
-    name, index = f"{first.event}:{later.event}:{unit}", _index(first.site)
+    name, index = _table_name(first.event, later.event, unit), _index(first.site)
     yield Batch(
         [
             Command("SET", _key(first.site, name), _encoded(table), "PX", ttl_ms(), retry=True),
@@ -106,12 +109,23 @@ def _encoded(table: StoredCohorts) -> str:
 
 
 def _parsed(name: str, stored: bytes) -> StoredCohorts:
-    first, later, unit = name.split(":")
+    first, later, unit = events_of(name)
     data: dict[str, Any] = json.loads(stored)
     start_of = datetime.fromisoformat if unit == "hour" else date.fromisoformat
     rows = tuple(Cohort(start_of(start), size, tuple(counts)) for start, size, counts in data["rows"])
     at = moment_of(round(datetime.fromisoformat(data["at"]).timestamp() * 1_000_000))
-    return StoredCohorts(first, later, unit, at, rows)  # type: ignore[arg-type]
+    return StoredCohorts(first, later, unit, at, rows)
+
+
+def events_of(name: str) -> tuple[str, str, Unit]:
+    """Return the first and the later event of a table, and its unit, by its name."""
+    first, later, unit = _BETWEEN.split(name)
+    return first.replace("::", ":"), later.replace("::", ":"), cast("Unit", unit)
+
+
+def _table_name(first: str, later: str, unit: Unit) -> str:
+    """Return the name of a table: the events, with their colons doubled, and the unit."""
+    return ":".join((first.replace(":", "::"), later.replace(":", "::"), unit))
 
 
 def _index(site: str) -> str:

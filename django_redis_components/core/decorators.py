@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, ParamSpec, Protocol, Self, TypeVar, cast
+from typing import Any, Literal, ParamSpec, Protocol, Self, TypeVar, cast, get_args
 
 from asgiref.sync import iscoroutinefunction
 
@@ -13,7 +13,8 @@ from django_redis_components.core.arguments import check_choice, short_repr
 from django_redis_components.core.exceptions import RedisComponentsError, TaskDelayed
 
 #: What a decorated call does on a conflict: wait, raise, return None, or have its task run again later.
-CONFLICTS = ("wait", "raise", "skip", "delay")
+OnConflict = Literal["wait", "raise", "skip", "delay"]
+CONFLICTS: tuple[OnConflict, ...] = get_args(OnConflict)
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -14,7 +14,14 @@ from django_redis_components.core.name_templates import NameTemplate
 from django_redis_components.core.protocol import arun, run
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.expiry.jitter import check_spread
-from django_redis_components.expiry.options import CacheOptions, check_function, check_on_error, parse_early, to_json
+from django_redis_components.expiry.options import (
+    CacheOptions,
+    OnError,
+    check_function,
+    check_on_error,
+    parse_early,
+    to_json,
+)
 from django_redis_components.expiry.single_flight import CachedCall
 
 P = ParamSpec("P")
@@ -43,7 +50,7 @@ def cached(
     dumps: Callable[[Any], str | bytes] = to_json,
     loads: Callable[[bytes], Any] = json.loads,
     using: str = "default",
-    on_error: str = "compute",
+    on_error: OnError = "compute",
 ) -> Callable[[Callable[P, R]], CachedFunction[P, R]]:
     """Cache what a function, or a coroutine function, returns; among all processes one caller computes at a time.
 

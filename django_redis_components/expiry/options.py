@@ -5,14 +5,15 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, get_args
 
 from django_redis_components.core.arguments import check_callable, check_choice, check_number
 from django_redis_components.core.decorators import function_name, refuse_coroutine_function
 from django_redis_components.core.name_templates import NameTemplate
 
 #: What a call does while Redis is unavailable: compute the value, or raise the error.
-ON_ERROR = ("compute", "raise")
+OnError = Literal["compute", "raise"]
+ON_ERROR: tuple[OnError, ...] = get_args(OnError)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

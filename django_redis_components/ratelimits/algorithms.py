@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Protocol, cast
+from typing import Any, Literal, Protocol, cast
 
 from django_redis_components.core.arguments import check_choice
 from django_redis_components.core.protocol import Call
@@ -201,6 +201,9 @@ def _limits_and_periods(rates: Sequence[ParsedRate]) -> tuple[int, ...]:
 
 
 #: Algorithms by name.
+#: Names of the algorithms.
+AlgorithmName = Literal["gcra", "sliding", "fixed"]
+
 ALGORITHMS: dict[str, Algorithm] = {each.name: each for each in (Gcra(), Sliding(), Fixed())}
 
 

@@ -17,10 +17,11 @@ from django_redis_components.core.decorators import function_name, is_async, ref
 from django_redis_components.core.keys import MAX_NAME_BYTES, digest
 from django_redis_components.core.name_templates import NameTemplate
 from django_redis_components.core.rates import RateLike
+from django_redis_components.ratelimits.algorithms import AlgorithmName
 from django_redis_components.ratelimits.decision import Decision
 from django_redis_components.ratelimits.exceptions import RateLimited
 from django_redis_components.ratelimits.limit import RateLimit, check_cost
-from django_redis_components.ratelimits.limiter import LimitKey, Penalty
+from django_redis_components.ratelimits.limiter import LimitKey, OnError, Penalty
 from django_redis_components.ratelimits.request_keys import (
     KEY_KINDS,
     arequest_key,
@@ -42,9 +43,9 @@ T = TypeVar("T", bound=Callable[..., Any])
 class RateLimitOptions(TypedDict, total=False):
     """The options of `RateLimit` that `@rate_limit` accepts too."""
 
-    algorithm: str
+    algorithm: AlgorithmName
     penalty: Penalty | None
-    on_error: str
+    on_error: OnError
     deny_cache: bool
     using: str
 

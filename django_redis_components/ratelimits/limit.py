@@ -21,9 +21,10 @@ from django_redis_components.core.rates import ParsedRate, RateLike
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import Seconds
 from django_redis_components.ratelimits import signals
+from django_redis_components.ratelimits.algorithms import AlgorithmName
 from django_redis_components.ratelimits.decision import Decision
 from django_redis_components.ratelimits.hit_counts import COUNTER, HitTally
-from django_redis_components.ratelimits.limiter import HashedKey, Limiter, LimitKey, Penalty, RateLimitPolicy
+from django_redis_components.ratelimits.limiter import HashedKey, Limiter, LimitKey, OnError, Penalty, RateLimitPolicy
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
@@ -64,9 +65,9 @@ class RateLimit(Component):
         self,
         name: str,
         *rates: RateLike,
-        algorithm: str = "gcra",
+        algorithm: AlgorithmName = "gcra",
         penalty: Penalty | None = None,
-        on_error: str = "open",
+        on_error: OnError = "open",
         deny_cache: bool = True,
         using: str = "default",
     ) -> None:

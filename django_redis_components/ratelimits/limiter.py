@@ -7,7 +7,7 @@ import os
 import random
 import re
 import time
-from typing import Any
+from typing import Any, Literal, get_args
 
 from redis.exceptions import RedisError, ResponseError
 
@@ -28,13 +28,14 @@ from django_redis_components.core.leasing.holder import clean
 from django_redis_components.core.protocol import BoundedSlotWait, Command, Flow, Sleep
 from django_redis_components.core.rates import RateLike, parse_rate
 from django_redis_components.core.units import Seconds, to_seconds
-from django_redis_components.ratelimits.algorithms import HitRequest, algorithm_by_name
+from django_redis_components.ratelimits.algorithms import AlgorithmName, HitRequest, algorithm_by_name
 from django_redis_components.ratelimits.decision import Decision, allowed, blocked, denied, unchecked
 from django_redis_components.ratelimits.denials import DENIALS
 from django_redis_components.ratelimits.local_counts import LOCAL_COUNTS
 
 #: What happens to hits while Redis is unavailable.
-ON_ERROR = ("open", "closed")
+OnError = Literal["open", "closed"]
+ON_ERROR: tuple[OnError, ...] = get_args(OnError)
 #: Maximum rates of one limit: each adds a key to every call.
 MAX_RATES = 8
 #: Maximum denials of a penalty: the server stores the time and the id of each, about 20 bytes.
@@ -129,9 +130,9 @@ class Limiter:
         self,
         name: str,
         rates: tuple[RateLike, ...],
-        algorithm: str,
+        algorithm: AlgorithmName,
         penalty: Penalty | None,
-        on_error: str,
+        on_error: OnError,
         deny_cache: bool,
         using: str,
     ) -> None:

@@ -11,7 +11,8 @@ Guarantees:
   by it. After a rebuild that was killed, writes go to one generation again within 15 minutes; the next ones delete what
   it loaded, or it expires a day after the rebuild started.
 
-Keys, all in the slot of ``{name}``; <g> is the number of a generation:
+Keys, all in the slot of ``{name}``; <g> is the number of a generation. ``v3`` is the version of the terms;
+``v3-english`` with that stemmer:
 
 =========================================  ======  =======================================================
 ``drc:search:{name}:v3:state``             hash    numbers of generations; until `delete`

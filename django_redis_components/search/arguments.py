@@ -7,6 +7,7 @@ from typing import Any
 
 from django_redis_components.core import keys
 from django_redis_components.core.arguments import (
+    check_choice,
     check_iterable,
     check_mapping,
     check_number,
@@ -177,6 +178,20 @@ def counted_facets(names: Sequence[str]) -> list[str]:
     if len(check_sequence(names, "facets")) > MAX_COUNTED:
         raise ValueError(f"facets={short_repr(names)}: expected a list of at most {MAX_COUNTED} names.")
     return list(dict.fromkeys(keys.validate_name(name, "facet") for name in names))
+
+
+def check_field_queries(names: Iterable[str], fields: Mapping[str, float]) -> tuple[str, ...]:
+    """Return the fields in which a query can look for a word alone.
+
+    Raises:
+        TypeError, ValueError: one is not a field of the index, or cannot be written in a query.
+    """
+    checked = tuple(dict.fromkeys(check_iterable(names, "field_queries", "names of fields")))
+    for name in checked:
+        check_choice(name, "a field in field_queries", fields)
+        if not name.isidentifier():
+            raise ValueError(f"field_queries={short_repr(name)}: expected a name of letters, digits and underscores.")
+    return checked
 
 
 def check_weight(value: object, field: str) -> float:

@@ -6,7 +6,8 @@ import dataclasses
 from collections import Counter
 from collections.abc import Collection, Mapping
 
-from django_redis_components.search.tokens import is_spaceless, terms, units, without_suffix, words
+from django_redis_components.search.stemming import stem
+from django_redis_components.search.tokens import field_prefix, is_spaceless, terms, units, without_suffix, words
 
 #: Words of a document that are indexed, where each character of a run without spaces is a word; and different terms.
 MAX_WORDS, MAX_TERMS = 10_000, 3_000
@@ -26,8 +27,19 @@ class CountedWords:
     order: list[str]
 
 
-def count_words(parts: Mapping[str, str], weights: Mapping[str, float], stop_words: Collection[str]) -> CountedWords:
-    """Count the words of the fields of a document."""
+def count_words(
+    parts: Mapping[str, str],
+    weights: Mapping[str, float],
+    stop_words: Collection[str],
+    *,
+    stemmer: str = "",
+    field_queries: Collection[str] = (),
+) -> CountedWords:
+    """Count the words of the fields of a document, with their stems.
+
+    Args:
+        field_queries: fields whose terms are counted once more as terms of the field.
+    """
     frequencies: Counter[str] = Counter()
     length, words_left = 0.0, MAX_WORDS
     order: list[str] = []
@@ -43,6 +55,9 @@ def count_words(parts: Mapping[str, str], weights: Mapping[str, float], stop_wor
             kept = "".join(characters)
             order.append(without_suffix(kept))
             if word not in stop_words:
-                for term in terms(kept):
-                    frequencies[term] += weight if term not in stop_words else 0  # type: ignore[assignment]
-    return CountedWords(dict((+frequencies).most_common(MAX_TERMS)), length, order)
+                found = [term for term in terms(kept) if term not in stop_words]
+                found += [stemmed] if (stemmed := stem(word, stemmer, stop_words)) != word else []
+                found += [field_prefix(field) + term for term in found] if field in field_queries else []
+                for term in found:
+                    frequencies[term] += weight  # type: ignore[assignment]
+    return CountedWords(dict(frequencies.most_common(MAX_TERMS)), length, order)

@@ -8,7 +8,16 @@ import unicodedata
 
 from django_redis_components.search.query import ParsedQuery
 from django_redis_components.search.snippets import Match, snippet_window
-from django_redis_components.search.tokens import is_spaceless, query_terms, stored_term, terms, units, word_spans
+from django_redis_components.search.stemming import stem
+from django_redis_components.search.tokens import (
+    is_spaceless,
+    query_terms,
+    split_field,
+    stored_term,
+    terms,
+    units,
+    word_spans,
+)
 
 #: Characters of a text that are looked at.
 MAX_TEXT_CHARS = 100_000
@@ -50,9 +59,9 @@ def _matches(text: str, parsed: ParsedQuery) -> list[Match]:
     groups: dict[str, int] = {}
     for number, group in enumerate(parsed.groups):
         for term in itertools.chain.from_iterable(map(query_terms, group)):
-            groups.setdefault(term, number)
+            groups.setdefault(split_field(term)[1], number)
     last = len(parsed.groups) - 1
-    start_of_word = parsed.groups[last][0] if parsed.prefix else None
+    start_of_word = split_field(parsed.groups[last][0].rpartition(" ")[2])[1] if parsed.prefix else None
     matches: list[Match] = []
     for start, end, word in word_spans(text):
         if is_spaceless(word):
@@ -60,11 +69,16 @@ def _matches(text: str, parsed: ParsedQuery) -> list[Match]:
             if start_of_word and is_spaceless(start_of_word):
                 matches += _beginnings(text[start:end], start, word, start_of_word, last)
                 matches.sort(key=lambda match: match.start)
-        elif (known := next((term for term in terms(word) if term in groups), None)) is not None:
+        elif (known := next((term for term in _terms(word, parsed.stemmer) if term in groups), None)) is not None:
             matches.append(Match(start, end, groups[known]))
         elif start_of_word and word.startswith(start_of_word):
             matches.append(Match(start, end, last))
     return matches
+
+
+def _terms(word: str, stemmer: str) -> list[str]:
+    """Return the terms of a word that is indexed, with its stem."""
+    return [*terms(word), stem(word, stemmer)]
 
 
 def _in_run(run: str, start: int, word: str, groups: dict[str, int]) -> list[Match]:

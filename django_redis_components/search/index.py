@@ -5,23 +5,28 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
-from django_redis_components.core.arguments import check_flag, check_iterable, check_mapping, check_string, short_repr
+from django_redis_components.core.arguments import check_flag, short_repr
 from django_redis_components.core.client import connections
 from django_redis_components.core.component import DeletableComponent
 from django_redis_components.core.protocol import Batch, Command, Flow, arun, run
 from django_redis_components.core.units import Seconds, to_ms
-from django_redis_components.search.arguments import Order, Point, SortValue, check_id, check_weight
-from django_redis_components.search.counting import count_words
+from django_redis_components.search.analyzer import Analyzer
+from django_redis_components.search.arguments import (
+    Order,
+    Point,
+    SortValue,
+    check_id,
+)
 from django_redis_components.search.documents import Document, EncodedDocument, Text, differences, encode
 from django_redis_components.search.page import SearchPage
-from django_redis_components.search.query import ParsedQuery, parse
+from django_redis_components.search.query import ParsedQuery
 from django_redis_components.search.query_log import QueryStats, log_keys, log_query, read_stats
 from django_redis_components.search.rebuilding import SearchRebuild, drop_generations
 from django_redis_components.search.request import SearchRequest
 from django_redis_components.search.scripts import DELETE, LIST_IDS, MEASURE, REMOVE
-from django_redis_components.search.tokens import stop_words_of, words
 
 #: Part of the keys: a change of the terms or of the records needs a new number.
 VERSION = "v3"
@@ -61,6 +66,11 @@ class SearchIndex(DeletableComponent):
         stop_words: further words that are left out.
         synonyms: words that are searched too, by word: ``{"car": ["automobile"]}``. Of several words in a synonym all
             must be in a document.
+        stemmer: has words found by their stems: `runs` finds "running". A name of Snowball's: danish, dutch, english,
+            french, german, italian, norwegian, spanish, swedish; None for no stems. It needs the extra
+            `stemming`. An index with another stemmer has other keys: rebuild it after a change.
+        field_queries: fields in which a query can look for a word alone, by ``title:word``. Their terms are stored
+            once more; rebuild the index after a change.
         result_ttl: seconds for which a result is stored after its last use, for its further pages.
         log_queries: whether slow queries and those that find nothing are kept for `query_stats`.
         using: connection alias.
@@ -81,24 +91,15 @@ class SearchIndex(DeletableComponent):
         language: str | None = "en",
         stop_words: Iterable[str] = (),
         synonyms: Mapping[str, Sequence[str]] | None = None,
+        stemmer: str | None = None,
+        field_queries: Iterable[str] = (),
         result_ttl: Seconds = 60,
         log_queries: bool = True,
         using: str = "default",
     ) -> None:
         super().__init__(name, using=using)
-        weights = check_mapping(fields or {}, "fields", "weights by name")
-        self.fields = {field: check_weight(weight, field) for field, weight in weights.items()}
-        given = frozenset[str]() if language is None else stop_words_of(language)
-        further = [
-            check_string(each, "a word in stop_words") for each in check_iterable(stop_words, "stop_words", "words")
-        ]
-        self._stop_words = given | {word for each in further for word in words(each)}
-        self._synonyms = {
-            self._normal(word): list(
-                filter(None, map(self._normal, check_iterable(others, f"synonyms[{word!r}]", "words")))
-            )
-            for word, others in check_mapping(synonyms or {}, "synonyms", "lists of words by word").items()
-        }
+        self._analyzer = Analyzer(fields or {}, language, stop_words, synonyms or {}, stemmer, field_queries)
+        self.fields = self._analyzer.fields
         self._ttl_ms = to_ms(result_ttl, "result_ttl")
         self._logs_queries = check_flag(log_queries, "log_queries")
 
@@ -160,8 +161,9 @@ class SearchIndex(DeletableComponent):
     ) -> SearchPage:
         """Return a page of the documents that match.
 
-        All words must be in a document. ``+word`` is a synonym of the word before, ``-word`` excludes, and words in
-        double quotes are next to each other. A query of stop words only finds nothing.
+        All words must be in a document. ``+word`` is a synonym of the word before, ``-word`` excludes, words in double
+        quotes are next to each other, ``OR`` separates alternatives, and ``title:word`` is a word in one of
+        `field_queries`. A query of stop words only finds nothing.
 
         The first 1,000 documents of a result are stored for `result_ttl` seconds: the pages after the first come from
         there. The first page is computed again if a document has changed. Of a word in more than 5,000 documents, or
@@ -254,10 +256,14 @@ class SearchIndex(DeletableComponent):
 
     def parse(self, query: str, *, prefix: bool = False) -> ParsedQuery:
         """Return what a query means, for tests and for explanations."""
-        return parse(query, self._stop_words, self._synonyms, prefix=prefix)
+        return self._analyzer.parse(query, prefix=prefix)
+
+    def _catalog_options(self) -> dict[str, Any]:
+        return {"stemmer": self._analyzer.stemmer} if self._analyzer.stemmer else {}
 
     def _root(self) -> str:
-        return self._key(VERSION)
+        stemmer = self._analyzer.stemmer
+        return self._key(f"{VERSION}-{stemmer}" if stemmer else VERSION)
 
     def _add(self, id: Id, document: Document) -> Flow[None]:
         yield self._encode(id, document).call(self._root())
@@ -289,23 +295,7 @@ class SearchIndex(DeletableComponent):
     def _encode(self, id: Id, document: Document) -> EncodedDocument:
         if not isinstance(document, Document):
             raise TypeError(f"document={short_repr(document)}: expected a Document.")
-        counted = count_words(self._parts(document.text), self.fields, self._stop_words)
-        return encode(id, document, counted)
-
-    def _parts(self, text: Text) -> Mapping[str, str]:
-        parts = {"": text} if isinstance(text, str) else text
-        if not isinstance(parts, Mapping) or not all(isinstance(part, str) for part in parts.values()):
-            raise TypeError(f"text={short_repr(text)}: expected a string, or a mapping of fields to strings.")
-        if not isinstance(text, str) and (unknown := [field for field in parts if field not in self.fields]):
-            field_names = ", ".join(self.fields) or "none"
-            raise ValueError(f"text has the unknown field {unknown[0]!r}: fields of the index are {field_names}.")
-        return parts
-
-    def _normal(self, text: str) -> str:
-        """Return the words of a text without stop words, separated by spaces."""
-        return " ".join(
-            word for word in words(check_string(text, "a word in synonyms")) if word not in self._stop_words
-        )
+        return encode(id, document, self._analyzer.count(document.text))
 
     def _remove(self, id: Id) -> Flow[None]:
         yield REMOVE(root=self._root(), id=check_id(id))

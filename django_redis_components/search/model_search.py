@@ -58,7 +58,7 @@ class ModelSearch:
         location: name of an attribute or method with longitude and latitude, with a point of GeoDjango, or None. A
             place beyond 180 and 85 degrees is none.
         watch_fields, relations: as for `ModelIndex` of autocomplete.
-        language, synonyms: as for `SearchIndex`.
+        language, synonyms, stemmer, field_queries: as for `SearchIndex`.
 
     Objects are indexed after the commit of each `save`, `delete` and change of `relations`. Call `update` after changes
     that send no signals. ``manage.py redis search check`` finds what was missed.
@@ -77,6 +77,8 @@ class ModelSearch:
     relations: Sequence[str] = ()
     language: str | None = "en"
     synonyms: Mapping[str, Sequence[str]] | None = None
+    stemmer: str | None = None
+    field_queries: Sequence[str] = ()
 
     def __init__(self, *, using: str = "default") -> None:
         kind = type(self)
@@ -85,11 +87,17 @@ class ModelSearch:
             raise TypeError(f"{kind.__name__}.model is {model!r}: expected a model.")
         if not isinstance(getattr(kind, "fields", None), Mapping) or not kind.fields:
             raise TypeError(f"{kind.__name__}.fields: expected weights by name, such as {{'title': 3}}.")
-        for what in ("facets", "sort_values", "watch_fields", "relations"):
+        for what in ("facets", "sort_values", "watch_fields", "relations", "field_queries"):
             check_sequence(getattr(self, what), f"{kind.__name__}.{what}")
         self.name = kind.name or model._meta.label_lower
         self.index = SearchIndex(
-            self.name, fields=self.fields, language=self.language, synonyms=self.synonyms, using=using
+            self.name,
+            fields=self.fields,
+            language=self.language,
+            synonyms=self.synonyms,
+            stemmer=self.stemmer,
+            field_queries=self.field_queries,
+            using=using,
         )
         self._label = f"Search {self.name}"
         self._changes = ModelChanges(

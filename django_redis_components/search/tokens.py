@@ -86,8 +86,10 @@ def query_terms(text: str) -> list[str]:
     """Return the terms of words that are searched, separated by spaces: all must be in a document."""
     searched: list[str] = []
     for word in text.split(" "):
+        field, word = split_field(word)
         characters = units(word) if is_spaceless(word) else []
-        searched += map("".join, itertools.pairwise(characters)) if len(characters) > 1 else [word]
+        found = map("".join, itertools.pairwise(characters)) if len(characters) > 1 else [word]
+        searched += [field + term for term in found]
     return list(dict.fromkeys(searched))
 
 
@@ -96,11 +98,25 @@ def open_terms(text: str) -> list[list[str]]:
 
     The final of a Hangul syllable may become the initial of the next one: 서한 of 서하나.
     """
-    typed_terms, characters = query_terms(text), units(text.rpartition(" ")[2])
+    field, word = split_field(text.rpartition(" ")[2])
+    typed_terms, characters = query_terms(text), units(word)
     if len(characters) < 2 or not _has_final(characters[-1]):
         return [typed_terms]
     last = stored_term(characters[-1])
-    return [typed_terms, [*typed_terms[:-1], stored_term(characters[-2]) + last[:-1], last]]
+    return [typed_terms, [*typed_terms[:-1], field + stored_term(characters[-2]) + last[:-1], field + last]]
+
+
+def field_prefix(field: str) -> str:
+    """Return what the terms of a field begin with, which can be searched in that field alone. No word has a colon."""
+    return f":{field}:"
+
+
+def split_field(word: str) -> tuple[str, str]:
+    """Return the prefix of the field of a word that is searched in one field, or "", and the word."""
+    if not word.startswith(":"):
+        return "", word
+    field, colon, rest = word.rpartition(":")
+    return field + colon, rest
 
 
 def stored_term(term: str) -> str:

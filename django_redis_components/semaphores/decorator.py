@@ -7,7 +7,7 @@ from functools import partial
 from time import monotonic
 from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack
 
-from django_redis_components.core.decorators import check_conflict, run_in_context
+from django_redis_components.core.decorators import OnConflict, check_conflict, run_in_context
 from django_redis_components.core.name_templates import NameTemplate
 from django_redis_components.core.observability.catalog import RECORDER
 from django_redis_components.core.observability.declared_names import declare
@@ -34,7 +34,7 @@ def semaphore(
     *,
     limit: int,
     timeout: Seconds = 10.0,
-    on_conflict: str = "wait",
+    on_conflict: OnConflict = "wait",
     **options: Unpack[SemaphoreDecoratorOptions],
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Run a function, or a coroutine function, at most `limit` times at once.

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec, Unpack, overload
 
 from asgiref.sync import async_to_sync, sync_to_async
 
@@ -15,7 +15,7 @@ from django_redis_components.core.arguments import short_repr
 from django_redis_components.core.decorators import without_stop_iteration
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import Seconds
-from django_redis_components.taskqueue import defaults
+from django_redis_components.taskqueue import defaults, registry
 from django_redis_components.taskqueue.call_signature import signature_of
 from django_redis_components.taskqueue.context import without_context
 from django_redis_components.taskqueue.enqueue import (
@@ -38,6 +38,7 @@ from django_redis_components.taskqueue.store import task_records
 from django_redis_components.taskqueue.store.messages import TaskMessage
 
 P = ParamSpec("P")
+Q = ParamSpec("Q")
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
@@ -48,6 +49,9 @@ else:  # a type variable has no default before Python 3.13
 
     R = TypeVar("R")
     V = TypeVar("V")
+
+#: The arguments of a call: args and kwargs.
+Arguments = tuple[Sequence[Any], Mapping[str, Any]]
 
 #: Methods of tasks in Celery, RQ, Dramatiq, Huey and others, and what replaces them here.
 _OTHER_QUEUES = {
@@ -220,17 +224,18 @@ class Task(Generic[P, R, V]):
         result, message = prepare(self, args, kwargs, accepts_id=True)
         return await asend_one(result, self.connection, message)
 
-    def enqueue_many(self, calls: Iterable[tuple[Sequence[Any], Mapping[str, Any]]]) -> list[TaskResult[V]]:
-        """Enqueue a call for each (args, kwargs).
+    def enqueue_many(self, calls: Iterable[Arguments | Signature]) -> list[TaskResult[V]]:
+        """Enqueue a call for each (args, kwargs), or `si(…)` of this task.
 
         The calls are sent in parts of 500, or fewer with more than 1 MiB of arguments. Each part is accepted as a
         whole or not at all. TASKQUEUE["ENQUEUE_ON_COMMIT"] applies.
 
         Args:
-            calls: pairs of a tuple (or list) and a dict.
+            calls: pairs of a tuple (or list) and a dict; or calls of `si`, whose arguments type checkers compare with
+                the function.
 
         Raises:
-            TypeError: an item is not such a pair, or its arguments are not accepted (see `enqueue`); the message
+            TypeError: an item is neither, or its arguments are not accepted (see `enqueue`); the message
                 names its index, and nothing is enqueued.
             PartiallyEnqueued: Redis failed after it had accepted a part, or may have. The error has the results;
                 its `resend` sends the other tasks under the same ids.
@@ -242,7 +247,7 @@ class Task(Generic[P, R, V]):
             send_many(prepared, self.connection)
         return [result for result, _ in prepared]
 
-    async def aenqueue_many(self, calls: Iterable[tuple[Sequence[Any], Mapping[str, Any]]]) -> list[TaskResult[V]]:
+    async def aenqueue_many(self, calls: Iterable[Arguments | Signature]) -> list[TaskResult[V]]:
         """See `enqueue_many`."""
         prepared = self._prepare_many(calls)
         by_setting = conf.settings().taskqueue.enqueue_on_commit
@@ -274,8 +279,15 @@ class Task(Generic[P, R, V]):
             return result
         return await asend_one(result, self.connection, message)
 
+    @overload
+    def s(self: Task[Concatenate[Any, Q], R, V], /, *args: Q.args, **kwargs: Q.kwargs) -> Signature: ...
+    @overload
+    def s(self, /, *args: P.args, **kwargs: P.kwargs) -> Signature: ...
     def s(self, /, *args: Any, **kwargs: Any) -> Signature:
-        """Return a call for `chain` or `group`; the result of the task before it is inserted before the arguments."""
+        """Return a call for `chain` or `group`; the result of the task before it is inserted before the arguments.
+
+        Type checkers accept all arguments of the function, and all but the first.
+        """
         return Signature(self, args, kwargs)
 
     def si(self, /, *args: P.args, **kwargs: P.kwargs) -> Signature:
@@ -333,10 +345,8 @@ class Task(Generic[P, R, V]):
             raise TaskResultMismatch(f"Task {task_id} is a {name}, not a {self.name}.")
         return TaskResult(self, name, task_id, home(self.connection), fields, failures)
 
-    def _prepare_many(
-        self, calls: Iterable[tuple[Sequence[Any], Mapping[str, Any]]]
-    ) -> list[tuple[TaskResult[V], TaskMessage]]:
-        pairs = [_check_pair(number, call) for number, call in enumerate(calls)]
+    def _prepare_many(self, calls: Iterable[Arguments | Signature]) -> list[tuple[TaskResult[V], TaskMessage]]:
+        pairs = [_check_pair(self, number, call) for number, call in enumerate(calls)]
         prepared: list[tuple[TaskResult[V], TaskMessage]] = []
         for (args, kwargs), task_id in zip(pairs, task_records.new_ids(len(pairs)), strict=True):
             try:
@@ -348,10 +358,23 @@ class Task(Generic[P, R, V]):
         return prepared
 
 
-def _check_pair(number: int, call: Any) -> tuple[Sequence[Any], dict[str, Any]]:
+def _is_plain_call(call: Signature, task: Task[..., Any, Any]) -> bool:
+    """Return whether it is `si(…)` of the task as it was declared, or with the same options."""
+    own: Task[..., Any, Any] = call.task
+    if own.name != task.name or own not in (task, registry.find(own.name)):
+        return False
+    return call == Signature(own, call.args, call.kwargs, immutable=True)
+
+
+def _check_pair(task: Task[..., Any, Any], number: int, call: Any) -> tuple[Sequence[Any], dict[str, Any]]:
     """The arguments of one call for `enqueue_many`."""
     if isinstance(call, tuple | list) and len(call) == 2:
         args, kwargs = call
         if isinstance(args, tuple | list) and isinstance(kwargs, dict):
             return args, kwargs
-    raise TypeError(f"calls[{number}] is {short_repr(call)}: expected (args, kwargs), such as ((1, 2), {{}}).")
+    if isinstance(call, Signature) and _is_plain_call(call, task):
+        return call.args, call.kwargs
+    raise TypeError(
+        f"calls[{number}] is {short_repr(call)}: expected (args, kwargs), such as ((1, 2), {{}}), or a call of"
+        f" {task.name} by si(…). Options belong before: using(…).enqueue_many(…)."
+    )

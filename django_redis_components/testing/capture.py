@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 from django_redis_components.core.protocol import Call, Command
 from django_redis_components.taskqueue import TaskResult
@@ -14,17 +12,16 @@ from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.middleware import Middleware, pipeline
 from django_redis_components.taskqueue.sealing import open_body
 from django_redis_components.testing import request_parser
+from django_redis_components.testing.block_decorator import BlockDecorator
 from django_redis_components.testing.client_proxies import NOT_INTERCEPTED, ClientPatch
 from django_redis_components.testing.enqueued_tasks import SentTask, SentTasks, parse_run_after
 from django_redis_components.testing.memory import MemoryQueue
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 #: The active captures, the innermost last.
 _active_captures: list[_TaskCapture] = []
 
 
-class _TaskCapture(SentTasks):
+class _TaskCapture(SentTasks, BlockDecorator):
     """Records the tasks that are enqueued while it is active.
 
     A context manager, and a decorator for functions and coroutine functions.
@@ -42,26 +39,6 @@ class _TaskCapture(SentTasks):
     def __exit__(self, *_: object) -> None:
         _active_captures.remove(self)
         self._patch.restore()
-
-    def __call__(self, func: F) -> F:
-        """Decorate a function: each call runs inside a new capture with the same options."""
-        if not inspect.isfunction(func):
-            raise TypeError(f"{func!r}: expected a function. In a TestCase, use self.enterContext(…) in setUp.")
-        if inspect.iscoroutinefunction(func):
-
-            @functools.wraps(func)
-            async def async_wrapper(*args: Any, **kwargs: Any) -> Any:
-                with self._copy():
-                    return await func(*args, **kwargs)
-
-            return async_wrapper  # type: ignore[return-value]
-
-        @functools.wraps(func)
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            with self._copy():
-                return func(*args, **kwargs)
-
-        return wrapper  # type: ignore[return-value]
 
     def _intercept(self, request: Call | Command, using: str) -> Any:
         """Return the reply to a request of the task queue; see `client_proxies.Intercept`."""

@@ -25,7 +25,10 @@ from django_redis_components.analytics import (
     cohorts,
     funnel,
 )
+from django_redis_components.analytics.events import missing_units_flow
 from django_redis_components.analytics.periods import following, label, start_of
+from django_redis_components.core.client.connections import client
+from django_redis_components.core.protocol import run
 from tests.support import Proxy, Store, run_async, run_together
 
 DAY = date(2026, 11, 18)  # a Wednesday
@@ -380,11 +383,57 @@ def test_funnel_narrows_step_by_step(store: Store) -> None:
         funnel()
 
 
+def test_names_may_have_colons(redis_server: Store) -> None:
+    played, other, unit = Events("song:played"), Events("song"), Events("song:day:played")
+    played.mark(1, at=DAY)
+    other.mark(2, at=DAY)
+    unit.mark(3, at=DAY)
+
+    assert [event.day(at=DAY).count() for event in (played, other, unit)] == [1, 1, 1]
+    assert (played.month(at=DAY) & other.month(at=DAY)).count() == 0
+    assert played.did(1, at=DAY)
+    assert not other.did(1, at=DAY)
+    assert played.forget(1) == 3
+    assert unit.delete()
+    assert run(client(), missing_units_flow("default", ["song:played", "song"])) == {
+        "song:played": set(),
+        "song": set(),
+    }
+
+
+def test_units_that_an_event_with_colons_keeps_are_known(redis_server: Store) -> None:
+    Events("week:song:played", units=["day"]).mark(1, at=DAY)
+
+    found = run(client(), missing_units_flow("default", ["week:song:played"]))
+    assert found == {"week:song:played": {"week", "month"}}
+
+
+def test_year_has_the_users_of_its_months(redis_server: Store) -> None:
+    paid = Events("paid")
+    for user, day in ((1, date(2026, 1, 1)), (2, date(2026, 12, 31)), (2, date(2026, 6, 1)), (3, date(2025, 12, 31))):
+        paid.mark(user, at=day)
+
+    assert paid.year(at=date(2026, 2, 28)).count() == 2
+    assert paid.year(at=datetime(2025, 5, 5, tzinfo=UTC)).count() == 1
+    assert (paid.year(at=DAY) & ~paid.month(at=date(2026, 1, 9))).count() == 1
+    assert "month" in repr(paid.year())
+
+
 @pytest.mark.parametrize(
     ("call", "problem"),
     [
         (lambda: Events(""), "event is empty: expected 1 to 200 bytes of text."),
-        (lambda: Events("a:b"), "event 'a:b': colons are not accepted."),
+        (lambda: Events(":a"), "event ':a': expected words around each colon, such as 'song:played'."),
+        (lambda: Events("a:"), "event 'a:': expected words around each colon, such as 'song:played'."),
+        (lambda: Events("a::b"), "event 'a::b': expected words around each colon, such as 'song:played'."),
+        (
+            lambda: Events("a:day:20261123"),
+            "event 'a:day:20261123': it ends like the key of a period, such as 'day:20261123'.",
+        ),
+        (
+            lambda: Events("a", units=("week",)).year(),
+            "<Events 'a'> keeps week, not 'month': see the argument units.",
+        ),
         (
             lambda: Events("a", units=("year",)),
             "a unit in units='year': expected one of 'hour', 'day', 'week', 'month'.",

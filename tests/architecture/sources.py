@@ -20,7 +20,19 @@ LAYERS: dict[str, int] = {
     **dict.fromkeys(["dashboard", "testing"], 3),
     "contrib": 4,
     **dict.fromkeys(
-        ["apps", "checks", "exceptions", "admin", "models", "urls", "async_urls", "templatetags", "management"], 5
+        [
+            "apps",
+            "checks",
+            "exceptions",
+            "admin",
+            "models",
+            "urls",
+            "async_urls",
+            "templatetags",
+            "management",
+            "pytest_plugin",
+        ],
+        5,
     ),
 }
 

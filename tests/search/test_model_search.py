@@ -118,6 +118,22 @@ def test_drift_is_found_named_and_repaired(users: Users) -> None:
     ]
 
 
+@pytest.mark.parametrize(("option", "value", "missing"), [("stemmer", "english", 1), ("field_queries", ("email",), 0)])
+def test_check_finds_an_index_of_other_terms_and_repair_rebuilds_it(
+    users: Users, monkeypatch: pytest.MonkeyPatch, option: str, value: Any, missing: int
+) -> None:
+    named("Runs Fast", email="ada@example.org").save()
+    monkeypatch.setattr(Users, option, value)
+    changed: Any = register(Users)
+
+    drift = changed.find_drift()
+    assert (len(drift.missing), len(drift.stale)) == (missing, 1 - missing)
+
+    changed.repair(drift)
+    assert changed.find_drift().ids == ()
+    assert changed.search("running" if option == "stemmer" else "email:example").paginator.count == 1
+
+
 def test_drift_of_sort_values_and_locations_is_found(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     class Located(Users):
         name = "located"

@@ -10,6 +10,9 @@ from django_redis_components.testing import assert_enqueued, captured, inline
 from tests.support.processes import ROOT, child_environment
 from tests.taskqueue.tasks import add
 
+#: The module that the entry point names.
+PLUGIN = "django_redis_components.pytest_plugin"
+
 SITE_TESTS = """
 from django_redis_components.testing import assert_enqueued
 from tests.taskqueue.tasks import add
@@ -42,12 +45,11 @@ def test_redis_tasks_inline_runs_enqueued_tasks(redis_tasks_inline: inline) -> N
     assert len(redis_tasks_inline) == 1
 
 
-def test_plugin_loads_from_a_conftest(tmp_path: Path) -> None:
-    (tmp_path / "conftest.py").write_text('pytest_plugins = ["django_redis_components.testing.pytest_plugin"]\n')
+def test_fixtures_need_no_conftest(tmp_path: Path) -> None:
     (tmp_path / "test_site.py").write_text(SITE_TESTS)
     command = [sys.executable, "-m", "pytest", "-q", "-W", "error", f"--rootdir={tmp_path}", "-c", "/dev/null"]
     done = subprocess.run(
-        [*command, "-p", "no:cacheprovider", str(tmp_path)],
+        [*command, "-p", "no:cacheprovider", "-p", PLUGIN, str(tmp_path)],  # as pytest loads an entry point
         cwd=ROOT,
         env=child_environment() | {"DJANGO_SETTINGS_MODULE": "tests.settings"},
         capture_output=True,
@@ -57,6 +59,13 @@ def test_plugin_loads_from_a_conftest(tmp_path: Path) -> None:
 
     assert "1 failed, 2 passed" in done.stdout, done.stdout + done.stderr
     assert "AssertionError: tests.taskqueue.tasks.add(…) was not enqueued. No task was." in done.stdout
+
+
+def test_plugin_imports_nothing_of_django_and_little_of_the_package() -> None:
+    code = f"import pytest, sys; before = set(sys.modules); import {PLUGIN}; print(*sorted(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert done.stdout.split() == ["django_redis_components", PLUGIN], done.stderr
 
 
 def test_only_the_plugin_requires_pytest() -> None:

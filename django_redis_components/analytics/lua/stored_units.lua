@@ -8,10 +8,10 @@ local NAMES = 20000 -- names of an index that are looked at: those of two years 
 local found = {}
 for _, index in ipairs(KEYS) do
   local stored = {}
-  -- Names are ev:<event>:<unit>:<period>, and no event has a colon. Hours are left out: there are many.
+  -- Names are ev:<event>:<unit>:<period>, and an event may have colons. Most hours are left out: there are many.
   local reply = redis.call("SSCAN", index, 0, "MATCH", "ev:*:[dwm]*:*", "COUNT", NAMES)
   for _, name in ipairs(reply[2]) do
-    stored[string.match(name, "^ev:[^:]*:(%a+):") or ""] = 1
+    stored[string.match(name, ":(%a+):[^:]*$") or ""] = 1
   end
   local is_complete = reply[1] == "0" and redis.call("EXISTS", index) == 1
   for _, unit in ipairs({ "day", "week", "month" }) do

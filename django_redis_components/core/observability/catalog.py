@@ -193,7 +193,7 @@ def objects(entries: Iterable[CatalogEntry], made_by: Callable[..., T]) -> list[
     for entry in entries:
         try:
             found.append(made_by(entry.name, using=entry.using, **entry.options))
-        except (TypeError, ValueError) as exc:
+        except (TypeError, ValueError, ImportError) as exc:
             RECORDER.logger.debug("The entry %r of the catalogue is not used: %s", entry, exc)
     return found
 

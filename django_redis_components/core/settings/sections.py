@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from django_redis_components.core.settings.checks import (
     Check,
@@ -252,11 +252,11 @@ class RateLimitsSettings:
     #: How visitors are identified: by address, by signed-in user, or by user if signed in and else by address.
     key: str = _option("ip", one_of("ip", "user", "user_or_ip"))
     #: The counting algorithm.
-    algorithm: str = _option("gcra", one_of("gcra", "sliding", "fixed"))
+    algorithm: Literal["gcra", "sliding", "fixed"] = _option("gcra", one_of("gcra", "sliding", "fixed"))
     #: (denials, seconds): a visitor with this many denials within this time is blocked for the same time.
     penalty: tuple[int, Any] | None = _option(None, optional(penalty), tuple)
     #: Whether requests are allowed ("open") or denied ("closed") while Redis is unavailable.
-    on_error: str = _option("open", one_of("open", "closed"))
+    on_error: Literal["open", "closed"] = _option("open", one_of("open", "closed"))
     #: Timeout of a hit of a limit that fails open, in seconds.
     timeout_s: float = _duration(0.5)
     #: Path prefixes that are not limited.

@@ -15,7 +15,7 @@ from django_redis_components.analytics.cohorts import Cohort
 from django_redis_components.analytics.dates import site_date
 from django_redis_components.analytics.periods import Unit
 from django_redis_components.analytics.retention import stored_counts_flow
-from django_redis_components.analytics.stored_cohorts import StoredCohorts, stored_cohorts_flow
+from django_redis_components.analytics.stored_cohorts import StoredCohorts, events_of, stored_cohorts_flow
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats
@@ -130,7 +130,7 @@ class CohortsPanel(AnalyticsPanel):
 
 
 def _choice_text(name: str) -> str:
-    first, later, unit = name.split(":")
+    first, later, unit = events_of(name)
     text = {
         "hour": _("%(first)s, then %(later)s, by hour"),
         "day": _("%(first)s, then %(later)s, by day"),

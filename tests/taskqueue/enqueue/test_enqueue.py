@@ -167,7 +167,33 @@ def test_enqueue_many_refuses_anything_but_pairs(redis_server: Store, call: Any)
     with pytest.raises(TypeError) as caught:
         note.enqueue_many([((1,), {}), call])
 
-    assert str(caught.value) == f"calls[1] is {call!r}: expected (args, kwargs), such as ((1, 2), {{}})."
+    assert str(caught.value).startswith(f"calls[1] is {call!r}: expected (args, kwargs), such as ((1, 2), {{}}), or ")
+    assert redis_server.keys() == []
+
+
+@pytest.mark.usefixtures("redis_server")
+def test_enqueue_many_accepts_calls_of_the_task() -> None:
+    mailed = note.using(queue_name="mail")
+
+    results = mailed.enqueue_many([note.si(1), mailed.si(2), ((3,), {})])
+
+    assert [(result.args, result.queue_name) for result in results] == [([1], "mail"), ([2], "mail"), ([3], "mail")]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        add.si(1, 2),
+        note.s(1),
+        note.using(priority=5).si(1),
+        note.si(1).on_failure("ignore"),
+    ],
+    ids=["other task", "with a result", "other options", "of a flow"],
+)
+def test_enqueue_many_refuses_calls_with_a_task_or_options_of_their_own(redis_server: Store, call: Any) -> None:
+    with pytest.raises(TypeError, match=rf"^calls\[0\] is .+ or a call of {note.name} by si\(…\)\. Options belong "):
+        note.enqueue_many([call])
+
     assert redis_server.keys() == []
 
 

@@ -1,0 +1,96 @@
+"""Tasks: their arguments, options, results and flows."""
+
+from __future__ import annotations
+
+from typing import assert_type
+
+from django_redis_components.taskqueue import TaskContext, TaskResult, Unique, chain, group, task
+
+
+@task
+def plain(number: int, *, text: str = "") -> int:
+    return number
+
+
+@task(max_attempts=3)
+def with_options(number: int) -> str:
+    return str(number)
+
+
+@task
+async def coroutine(number: int) -> bytes:
+    return bytes(number)
+
+
+@task(takes_context=True)
+def with_context(context: TaskContext, number: int) -> float:
+    return float(number)
+
+
+@task
+def mail(to: str, copies: int) -> None: ...
+
+
+@task
+def clean() -> None: ...
+
+
+def any_result(result: TaskResult) -> None: ...
+
+
+async def right() -> None:
+    assert_type(plain.enqueue(1).get(), int)
+    assert_type(plain.using(priority=1).enqueue(1, text="a").return_value, int)
+    assert_type(await plain.enqueue(1).aget(5), int)
+    assert_type(plain(1), int)
+    assert_type(with_options.enqueue_on_commit(1).get(), str)
+    assert_type((await coroutine.aenqueue(1)).get(), bytes)
+    assert_type(await coroutine(1), bytes)
+    assert_type(with_context.enqueue(1).get(), float)
+    assert_type(with_context.get_result("id").get(), float)
+    any_result(plain.enqueue(1))
+
+    assert_type(with_options.enqueue_many([((1,), {})])[0].get(), str)
+    assert_type(plain.enqueue_many([plain.si(1), plain.si(2, text="b")]), list[TaskResult[int]])
+    await plain.using(priority=2).aenqueue_many(plain.si(number) for number in range(3))
+
+    chain(plain.s(1), mail.s(2), clean.si()).enqueue()  # the address is the result of `plain`
+    chain(mail.s("a", 2), mail.s(copies=2), mail.s(to="a", copies=2))
+    group(with_context.s(1), coroutine.s(1), coroutine.s()).then(plain.s(text="a"))
+
+
+async def wrong_arguments() -> None:
+    plain.enqueue("one")  # type: ignore[arg-type]
+    plain.enqueue()  # type: ignore[call-arg]
+    plain.enqueue(1, txt="a")  # type: ignore[call-arg]
+    await coroutine.aenqueue("one")  # type: ignore[arg-type]
+    mail.enqueue_on_commit("a")  # type: ignore[call-arg]
+    with_context.enqueue(1, 2)  # type: ignore[call-arg]
+    plain.delay(1)  # type: ignore[attr-defined]
+    number: str = plain.enqueue(1).get()  # type: ignore[assignment]
+    print(number)
+
+
+def wrong_calls_in_flows() -> None:
+    plain.s("one")  # type: ignore[call-overload]
+    plain.s(1, txt="a")  # type: ignore[call-overload]
+    mail.s("a", "b")  # type: ignore[call-overload]
+    mail.s("a", 1, 2)  # type: ignore[call-overload]
+    clean.s(1)  # type: ignore[call-overload]
+    plain.si()  # type: ignore[call-arg]
+    mail.si(1)  # type: ignore[call-arg, arg-type]
+    plain.s(1).on_failure("stop")  # type: ignore[arg-type]
+
+
+def wrong_calls_of_many() -> None:
+    plain.enqueue_many([plain.si("one")])  # type: ignore[arg-type]
+    plain.enqueue_many([1, 2])  # type: ignore[list-item]
+    plain.enqueue_many([(1, {})])  # type: ignore[list-item]
+
+
+def wrong_options() -> None:
+    plain.using(prioritty=1)  # type: ignore[call-arg]
+    plain.using(priority="high")  # type: ignore[arg-type]
+    Unique(on_conflict="wait")  # type: ignore[arg-type]
+    task(max_attempts="3")  # type: ignore[call-overload]
+    task(run_after=3)  # type: ignore[call-overload]
