@@ -80,4 +80,6 @@ def test_numbers_of_the_landing_page_are_results_of_the_benchmarks() -> None:
     rows = [row.split("|")[2:4] for row in re.findall(r"^\|.*\|$", table, re.M)[2:]]
     numbers = re.findall(r"\d[\d,.]*\d", " ".join(cell for row in rows for cell in row))
     assert len(numbers) > 12
-    assert [number for number in numbers if not re.search(rf"(?<![\d,.]){re.escape(number)}(?![\d,]|\.\d)", results)] == []
+    assert [
+        number for number in numbers if not re.search(rf"(?<![\d,.]){re.escape(number)}(?![\d,]|\.\d)", results)
+    ] == []
