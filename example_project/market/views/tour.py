@@ -87,7 +87,7 @@ STEPS = (
         "search",
         _("Full-text search while you type"),
         _("Ranked results with facets; the dashboard lists the slowest queries, and those without a result."),
-        _("Search for lantern, then for crystal ball, which nobody sells."),
+        _("Search for lantern, then for crystal ball, which has no result."),
     ),
     Step(
         "chats",
