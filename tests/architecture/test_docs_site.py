@@ -1,4 +1,4 @@
-"""The documentation as a site: numbers have a source, pages have the words that people search for, translations keep step."""
+"""The documentation as a site: numbers have a source, pages the words that people search for; translations keep step."""
 
 from __future__ import annotations
 
