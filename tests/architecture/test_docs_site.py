@@ -1,4 +1,4 @@
-"""The documentation as a site: numbers have a source, pages the words that people search for; translations keep step."""
+"""The documentation as a site: its numbers have a source, pages have the words of the field, translations keep step."""
 
 from __future__ import annotations
 
