@@ -40,6 +40,8 @@ sync: $(VENV)/.installed-test
 messages: $(VENV)/.installed-test
 	cd django_redis_components && ../$(BIN)/python -m django makemessages -l zh_Hans --no-wrap --no-location --no-obsolete
 	cd django_redis_components && ../$(BIN)/python -m django compilemessages -l zh_Hans
+	cd example_project/market && ../../$(BIN)/python -m django makemessages -l zh_Hans --no-wrap --no-location --no-obsolete
+	cd example_project/market && ../../$(BIN)/python -m django compilemessages -l zh_Hans
 
 clean:
 	rm -rf build dist *.egg-info .data/coverage .data/mypy .data/ruff .data/pytest
@@ -50,6 +52,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed-demo: setup.cfg pyproject.toml | $(BIN)/python
+	@echo "Installing the demo's packages into $(VENV); the first time this takes a minute or more"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo]'
 	@touch $@
 

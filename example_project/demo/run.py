@@ -21,7 +21,10 @@ from example_project.paths import DATA_DIR
 POLL_S = 0.2
 
 #: Seconds to wait for the site's first response before the addresses are printed anyway.
-SITE_START_S = 30.0
+SITE_START_S = 120.0
+
+#: Seconds after which the demo says again what it waits for.
+REPORT_S = 5.0
 
 #: Number of ports to try, from the given one on.
 PORTS = 100
@@ -40,14 +43,25 @@ class Demo:
     Args:
         port: Port of the site; the next free one is used if it is taken.
         dashboard_path: Path of the dashboard on the site.
+        tour_path: Path of the guided tour.
+        has_sample_data: Whether the first start writes sample data.
         sign_in_hint: Returns the accounts to print; called after the content was created.
     """
 
     def __init__(
-        self, *, port: int, dashboard_path: str, sign_in_hint: Callable[[], str], stream: TextIO | None = None
+        self,
+        *,
+        port: int,
+        dashboard_path: str,
+        tour_path: str,
+        sign_in_hint: Callable[[], str],
+        has_sample_data: bool = True,
+        stream: TextIO | None = None,
     ) -> None:
         self.port = port
         self.dashboard_path = dashboard_path
+        self.tour_path = tour_path
+        self.has_sample_data = has_sample_data
         self.sign_in_hint = sign_in_hint
         self.console = Console(stream)
         self.server = DemoServer(self.console)
@@ -72,7 +86,12 @@ class Demo:
 
     def _prepare(self) -> None:
         """Create tables and content, unless they exist."""
-        for args in (["migrate", "--verbosity", "0"], ["populate"]):
+        populate = ["populate", "--sample-data"] if self.has_sample_data else ["populate"]
+        for purpose, args in (
+            ("the tables of the database", ["migrate", "--verbosity", "0"]),
+            ("members, items and search indexes", populate),
+        ):
+            self.console.info(f"preparing {purpose}")
             child = self._child("demo", *args)
             child.start()
             try:
@@ -96,15 +115,20 @@ class Demo:
         self._wait_for_site()
 
     def _wait_for_site(self) -> None:
-        deadline = time.monotonic() + SITE_START_S
-        while not self.signals and time.monotonic() < deadline and not self._site_answers():
+        self.console.info("waiting for the site's first response; worker and poller start beside it")
+        started = reported = time.monotonic()
+        while not self.signals and time.monotonic() < started + SITE_START_S and not self._site_answers():
             time.sleep(POLL_S)
             self.supervisor.check()
+            if time.monotonic() > reported + REPORT_S:
+                reported = time.monotonic()
+                self.console.info(f"still waiting for the site's first response, {reported - started:.0f} s")
         if self.signals:
             return
         base = f"http://127.0.0.1:{self.port}"
         for text in (
             f"market     {base}/",
+            f"tour       {base}{self.tour_path}",
             f"dashboard  {base}{self.dashboard_path}",
             f"mails      {base}/mails/",
             f"sign in    {self.sign_in_hint()}",

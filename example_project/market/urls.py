@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib.auth.views import LogoutView
 from django.urls import path
 
-from example_project.market.views import chats, entrance, items, mine, places, rush, searching, writing
+from example_project.market.views import chats, entrance, items, mine, places, rush, searching, tour, writing
 
 urlpatterns = [
     path("", items.MarketView.as_view(), name="market"),
@@ -25,6 +25,7 @@ urlpatterns = [
     path("rush/state/", rush.state, name="rush-state"),
     path("rush/<int:pk>/kill/", rush.kill, name="rush-kill"),
     path("places/", places.places, name="places"),
+    path("tour/", tour.tour, name="tour"),
     path("login/", entrance.SignInView.as_view(), name="login"),
     path("logout/", LogoutView.as_view(), name="logout"),
 ]

@@ -4,8 +4,7 @@
 light and dark, and the rush of the market. ``--all DIRECTORY`` writes every page of the dashboard there, whole: in
 light, in dark, 390 pixels wide, and in Chinese; also forms, confirmations, and the page of an outage.
 
-The demo is fresh: a month simulated with the default seed, its tasks run by the worker, then an hour of traffic
-(``--minutes``), and what `SCENE` adds.
+The demo is fresh: it has the sample data of its first start, and what `SCENE` adds.
 """
 
 from __future__ import annotations
@@ -36,65 +35,27 @@ from tests.support.waiting import eventually
 #: Where the documentation has its pictures.
 FOLDER = ROOT / "docs" / "images"
 
+#: Height of the picture of the overview in pixels: to the end of its table of queues.
+OVERVIEW_HEIGHT = 1_430
+
 #: The names of the buttons of the rush that kill a worker.
 KILL = re.compile("^Kill process")
 
 #: Bytes that a picture of the documentation may have.
 SIZE_LIMIT = 250_000
 
-#: The traffic before the pictures, in the demo's site: tasks that vary over twenty minutes, and some that fail.
-TRAFFIC = """
-import math, random, time
-from example_project.market.tasks import deliver_letter, end_sale, notify_seller, send_visitors
-
-dice, ends_at = random.Random(7), time.time() + {seconds}
-while time.time() < ends_at:
-    share = 1 + math.sin(time.time() / 1_200 * math.tau) / 2
-    for _ in range(round(6 * share)):
-        dice.choice([end_sale, end_sale, notify_seller]).enqueue(dice.randint(1, 200))
-    deliver_letter.using(queue_name="low").enqueue(dice.randint(1, 50), dice.randint(1, 50), "Is it still for sale?")
-    if dice.random() < 0.05:
-        notify_seller.using(max_attempts=1).enqueue(f"A-{{dice.randint(900, 999)}}")
-    if dice.random() < 0.05:
-        send_visitors.enqueue()
-    time.sleep(3)
-"""
-
-#: What the pages show beside that. Run in the demo's site; prints the ids that the pages need.
+#: What the pages show beside the sample data. Run in the demo's site; prints the ids that the pages need.
 SCENE = """
-import json, tempfile
-from django_redis_components.files import FileChannel
-from django_redis_components.locks import Lock, ReadWriteLock
-from django_redis_components.semaphores import Semaphore
-from django_redis_components.taskqueue import Schedules, chain, get_queue, group
-from example_project.market import places, searching
+import json
+from django_redis_components.taskqueue import chain, get_queue, group
 from example_project.market.limiting import BY_NAME
 from example_project.market.tasks import deliver_letter, end_overdue_sales, end_sale, notify_seller
 
-failing = notify_seller.using(max_attempts=1)
-failing.enqueue_many([((f"A-{number}",), {}) for number in range(1001, 1013)])
 failed = end_sale.using(max_attempts=1, id="sale-B-17").enqueue("B-17")
 sales = group(*[end_sale.s(number) for number in range(1, 6)])
-flow = chain(sales, failing.si("A-1013"), end_overdue_sales.si()).enqueue()
+flow = chain(sales, notify_seller.using(max_attempts=1).si("A-1013"), end_overdue_sales.si()).enqueue()
 succeeded = end_sale.using(id="sale-1").enqueue(1)
 succeeded.get(timeout=60)
-Schedules().add("weekly letter to customers", end_overdue_sales, cron="0 9 * * mon")
-for number in (7, 12, 31):
-    Lock(f"market:item:{number}", timeout=900).acquire()
-ReadWriteLock("market:prices", timeout=900).read().acquire()
-Semaphore("market:label-printer", limit=3, timeout=900).acquire()
-places.aggregate()
-for key in ["ada"] * 14 + ["grace"] * 6 + ["linus"] * 3:
-    BY_NAME.hit(key)
-for words in ["crystal ball"] * 3 + ["dragon egg", "unicorn"]:
-    searching.items().search(words)
-channel = FileChannel("catalogues", ["printer", "archive"], limit_bytes=1_000_000)
-with tempfile.NamedTemporaryFile("w") as file:
-    file.write("name,price\\n" * 20_000)
-    file.flush()
-    for name in ("2025-autumn.csv", "2026-spring.csv"):
-        channel.publish(file.name, name=name)
-next(channel.consumer("archive").files(timeout=0)).done()
 get_queue("low").pause("The mail provider is down.", author="ada")
 letter = deliver_letter.using(queue_name="low", concurrency=2, unique=True).enqueue(7, 12, "Is it still for sale?")
 ids = {"task": letter, "succeeded": succeeded, "failed": failed, "flow": flow}
@@ -109,7 +70,7 @@ DOCUMENTED = {
     "queue": "queues/high/?state=failed",
     "task": "task/{task}/",
     "task-class": "taskclass/example_project.market.tasks.notify_seller/",
-    "search": "tasksearch/?q=A-100",
+    "search": "tasksearch/?q=A-10",
     "failures": "failure/?group={error}",
     "flow": "taskflow/{flow}/",
     "schedules": "schedule/",
@@ -161,12 +122,9 @@ def main() -> None:
     """Take the pictures."""
     parser = argparse.ArgumentParser(description="Take pictures of the dashboard.")
     parser.add_argument("--all", type=Path, metavar="DIRECTORY", help="write every page of the dashboard there instead")
-    parser.add_argument(
-        "--minutes", type=float, default=60, help="minutes of traffic before the pictures (default: 60)"
-    )
     options = parser.parse_args()
     directory: Path | None = options.all
-    with _scene(options.minutes) as (demo, env), _chromium() as browser:
+    with _scene() as (demo, env), _chromium() as browser:
         if directory is None:
             _document(browser, demo, env)
         else:
@@ -178,7 +136,7 @@ def _document(browser: Browser, demo: Demo, env: dict[str, str]) -> None:
     """Take the pictures of the documentation."""
     save = _save_documented
     overview, *others = DOCUMENTED.items()
-    _save_pages(browser, demo, (LIGHT, DARK), [overview], partial(save, full_page=True))
+    _save_pages(browser, demo, (LIGHT, DARK), [overview], partial(save, height=OVERVIEW_HEIGHT))
     ids = _ids(browser, demo, env)
     _save_pages(browser, demo, (LIGHT, DARK), [(name, path.format(**ids)) for name, path in others], save)
     page = _page(browser, LIGHT)
@@ -212,15 +170,15 @@ def _save_all(browser: Browser, demo: Demo, env: dict[str, str], directory: Path
 
 
 @contextlib.contextmanager
-def _scene(minutes: float) -> Iterator[tuple[Demo, dict[str, str]]]:
-    """The demo with a simulated month and some minutes of traffic, and the environment of its commands."""
-    with tempfile.TemporaryDirectory(prefix="market-") as directory, running_demo(Path(directory)) as demo:
-        env = os.environ | demo_environment(demo.directory)
-        subprocess.run([sys.executable, "manage.py", "simulate"], cwd=ROOT, env=env, check=True)
-        traffic = [sys.executable, "manage.py", "shell", "-v", "0", "-c", TRAFFIC.format(seconds=minutes * 60)]
-        subprocess.run(traffic, cwd=ROOT, env=env, check=True)
+def _scene() -> Iterator[tuple[Demo, dict[str, str]]]:
+    """The demo with its sample data, and the environment of its commands."""
+    with (
+        tempfile.TemporaryDirectory(prefix="market-") as directory,
+        running_demo(Path(directory), has_sample_data=True) as demo,
+    ):
         eventually(lambda: _nothing_ready(demo.raw(), "high", "default", "low"))
-        yield demo, env
+        eventually(lambda: _memory_is_measured(demo.raw()), 90)
+        yield demo, os.environ | demo_environment(demo.directory)
 
 
 @contextlib.contextmanager
@@ -287,9 +245,17 @@ def _nothing_ready(raw: redis.Redis, *queues: str) -> None:
         assert not any(raw.llen(f"market:taskqueue:{{default}}:q:{queue}:ready") for queue in queues)
 
 
-def _save_documented(page: Page, name: str, *, full_page: bool = False) -> None:
+def _memory_is_measured(raw: redis.Redis) -> None:
+    """A worker process has looked at all keys, for the page of memory."""
+    with raw:
+        stored = [json.loads(raw.get(key)) for key in raw.keys("market:problems:*:facts")]
+        assert [found["memory"][1]["whole"] for found in stored if "memory" in found]
+
+
+def _save_documented(page: Page, name: str, *, height: int = LIGHT.height) -> None:
     path = FOLDER / f"{name}.png"
-    page.screenshot(path=path, full_page=full_page)
+    page.set_viewport_size({"width": LIGHT.width, "height": height})
+    page.screenshot(path=path)
     size = path.stat().st_size
     print(f"{path.relative_to(ROOT)}: {size} bytes")
     if size > SIZE_LIMIT:

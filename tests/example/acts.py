@@ -271,3 +271,75 @@ def delete_member_of_chat(item: int, username: str) -> None:
     sale_chats.add_member(item, Member.objects.get(username=username), visitor)
     sale_chats.send(item, visitor, "Forget me", "key")
     visitor.delete()
+
+
+def sample_data() -> dict[str, object]:
+    """Return what the pages would show of the sample data."""
+    from django.contrib.admin.models import LogEntry
+
+    from django_redis_components.analytics import PageViews
+    from django_redis_components.core.protocol import run
+    from django_redis_components.dashboard.problems.storage import read_resolved
+    from django_redis_components.messaging import chats
+    from django_redis_components.ratelimits.hit_counts import read_counts
+    from django_redis_components.taskqueue.fields import Key
+    from django_redis_components.taskqueue.shards import home
+    from django_redis_components.taskqueue.stats import errors
+    from django_redis_components.taskqueue.stats.history import history
+    from django_redis_components.taskqueue.store import finished
+    from example_project.market.limiting import BY_NAME
+    from example_project.market.models import Item
+
+    shard = home("default")
+    client = shard.client()
+    by_range = {name: history(name).intervals for name in ("1h", "24h", "7d", "90d")}
+    busy = {name: [each for each in found if each.counts.finished] for name, found in by_range.items()}
+    hour = next(each for each in reversed(by_range["7d"]) if each.at < by_range["1h"][0].at.replace(minute=0))
+    tens = [each for each in by_range["24h"] if hour.at <= each.at < hour.at + timedelta(hours=1)]
+    groups = run(client, errors.list_errors(shard, [], 10)).groups
+    letters = next(group for group in groups if "ConnectionRefused" in group.exception_class_path)
+    rows = [
+        row
+        for queue in ("high", "default", "low")
+        for row in run(client, finished.list_finished(shard, queue, "successful", 100, 0))
+    ]
+    sold = Item.objects.sold().order_by("-sold_at")[0]
+    return {
+        "minutes": len(busy["1h"]),
+        "failed_minutes": sum(each.counts.failed > 3 for each in busy["1h"]),
+        "ten_minutes": len(busy["24h"]),
+        "days": len(busy["90d"]),
+        "sums_agree": sum(each.counts.finished for each in tens) == hour.counts.finished > 0,
+        "errors": sorted(group.exception_class_path.rpartition(".")[2] for group in groups),
+        "failed_ago_s": (timezone.now() - letters.last_at).total_seconds(),
+        "successful": len(rows),
+        "workers": sorted({row.fields["w"].decode() for row in rows}),
+        "resolved": len(run(client, read_resolved("default"))),
+        "actions": LogEntry.objects.count(),
+        "chats": Item.objects.sold().count() if chats(sold.buyer_id) else 0,
+        "views": PageViews().count(None, timezone.localdate()),
+        "denied": run(client, read_counts([BY_NAME.policy.id]))[BY_NAME.policy.id].totals[1],
+        "unfinished_flows": client.execute_many([_zcard(shard.key(Key.unfinished_flows))])[0],
+    }
+
+
+def _zcard(key: str) -> object:
+    from django_redis_components.core.protocol import Command
+
+    return Command("ZCARD", key)
+
+
+def retry_letters() -> list[str]:
+    """Retry the letters that have failed, run them, and return their states."""
+    from django_redis_components.core.protocol import run
+    from django_redis_components.taskqueue import get_queue
+    from django_redis_components.taskqueue.shards import home
+    from django_redis_components.taskqueue.stats import errors
+    from django_redis_components.testing import drain
+    from example_project.market.tasks import deliver_letter
+
+    shard = home("default")
+    [group] = run(shard.client(), errors.list_errors(shard, ["default"], 10)).groups
+    get_queue("default").retry_failed()
+    drain()
+    return [deliver_letter.get_result(task_id).state for task_id in group.task_ids]

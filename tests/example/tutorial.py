@@ -29,6 +29,27 @@ client = Client(HTTP_HOST="127.0.0.1")
 print([client.get("/buy/42/").status_code for _ in range(6)])
 """
 
+#: The commands of the steps about search and chats, as the tutorial has them.
+ADD_BOOKS, FIND_BOOK, ASK, READ = (
+    re.search(rf'shell -c "({start}.*)"$', TUTORIAL, re.M)[1]  # type: ignore[index]
+    for start in (
+        "from shop.models import Book",
+        "from shop.indexes import books",
+        "from shop.support import ask",
+        "from shop.support import read",
+    )
+)
+
+#: A visit of a browser, then the command of the step about visitors.
+VISIT = """
+from django.test import Client
+from django_redis_components.analytics import flush
+agent = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+print(Client(HTTP_HOST="127.0.0.1", headers={"User-Agent": agent}).get("/buy/43/", REMOTE_ADDR="192.0.2.7").status_code)
+flush()
+"""
+TOP_PAGES = re.search(r'shell -c "(.*PageViews\(\).*)"$', TUTORIAL, re.M)[1]  # type: ignore[index]
+
 
 class Project:
     """The project of the tutorial.
@@ -50,6 +71,7 @@ class Project:
         settings = directory / "bookshop" / "settings.py"
         prefix = f'REDIS_COMPONENTS["PREFIX"] = "{store.prefix}"\n'
         settings.write_text(settings.read_text().replace("redis://127.0.0.1:6379/1", store.url) + prefix)
+        self.run("manage.py", "makemigrations", "shop", "--verbosity", "0")
         self.run("manage.py", "migrate", "--verbosity", "0")
 
     def run(self, *args: str) -> str:
@@ -79,6 +101,15 @@ class Project:
         printed = self.run("manage.py", "shell", "-c", SHOW_RESULT + BUY_SIX_TIMES)
         assert "receipt 7 sent" in printed
         assert "[200, 200, 200, 200, 200, 429]" in printed
+        self._shell(ADD_BOOKS)
+        assert self._shell(FIND_BOOK).endswith("Redis in small steps\n")
+        self._shell(ASK)
+        assert self._shell(READ).endswith("['When does it arrive?'] []\n")
+        assert self._shell(VISIT).endswith("200\n")
+        assert "[('/buy/43/', 1)]" in self._shell(TOP_PAGES)
+
+    def _shell(self, code: str) -> str:
+        return self.run("manage.py", "shell", "--verbosity", "0", "-c", code)
 
 
 def _code_blocks() -> list[tuple[str, str]]:

@@ -67,6 +67,10 @@ class Visitor:
         if username is not None:
             self.sign_in(username)
 
+    def add_header(self, name: str, value: str) -> None:
+        """Send a header with each further request."""
+        self._opener.addheaders.append((name, value))
+
     def sign_in(self, username: str, password: str = PASSWORD) -> None:
         self.get("/login/")
         reply = self.post("/login/", username=username, password=password)
@@ -95,12 +99,13 @@ class Visitor:
 
 
 class Demo:
-    """One ``manage.py demo``."""
+    """One ``manage.py demo``. Without sample data, tests know what the pages show."""
 
-    def __init__(self, directory: Path, env: Mapping[str, str] | None = None) -> None:
+    def __init__(self, directory: Path, env: Mapping[str, str] | None = None, *, has_sample_data: bool = False) -> None:
         self.directory = directory
         self.env = demo_environment(directory) | (env or {})
-        self.child = Child([sys.executable, "manage.py", "demo", "--port", str(free_port())], self.env)
+        command = [sys.executable, "manage.py", "demo", "--port", str(free_port())]
+        self.child = Child([*command, *([] if has_sample_data else ["--no-sample-data"])], self.env)
         self.base = ""
         self.dashboard = ""
         self._signed_in: dict[str, Visitor] = {}
@@ -138,9 +143,11 @@ class Demo:
 
 
 @contextlib.contextmanager
-def running_demo(directory: Path, env: Mapping[str, str] | None = None) -> Iterator[Demo]:
+def running_demo(
+    directory: Path, env: Mapping[str, str] | None = None, *, has_sample_data: bool = False
+) -> Iterator[Demo]:
     """A demo that serves; stopped in order at the end, killed with all it started if that fails."""
-    demo = Demo(directory, env)
+    demo = Demo(directory, env, has_sample_data=has_sample_data)
     try:
         demo.wait_until_ready()
         yield demo

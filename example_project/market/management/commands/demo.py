@@ -34,10 +34,22 @@ class Command(BaseCommand):
             default=8000,
             help="Port of the site; the next free port is used if it is taken. Default: 8000.",
         )
+        parser.add_argument(
+            "--no-sample-data",
+            dest="has_sample_data",
+            action="store_false",
+            help="Do not write invented visitors, tasks and failures of the past at the first start.",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            Demo(port=options["port"], dashboard_path=_dashboard_path(), sign_in_hint=sign_in_hint).run()
+            Demo(
+                port=options["port"],
+                dashboard_path=_dashboard_path(),
+                tour_path=reverse("tour"),
+                sign_in_hint=sign_in_hint,
+                has_sample_data=options["has_sample_data"],
+            ).run()
         except (DemoError, ServerError) as exc:
             raise CommandError(str(exc)) from None
 

@@ -1,0 +1,93 @@
+"""The sample data of the demo's first start: what it writes, and that it writes nothing over other data."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.demo import demo_environment
+from tests.support.processes import ROOT, Children
+
+
+def populate(env: dict[str, str], *arguments: str) -> str:
+    """Run the command and return what it prints."""
+    done = subprocess.run(
+        [sys.executable, "manage.py", "populate", *arguments],
+        cwd=ROOT,
+        env=os.environ | env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def empty(tmp_path, own_server):
+    """The environment of commands with an empty database and an empty Redis."""
+    env = demo_environment(tmp_path) | {"REDIS_URL": own_server.url}
+    subprocess.run([sys.executable, "manage.py", "migrate", "-v", "0"], cwd=ROOT, env=os.environ | env, check=True)
+    return env
+
+
+def test_first_start_has_a_past_on_every_page_and_a_second_one_changes_nothing(empty, own_server, children: Children):
+    printed = populate(empty, "--sample-data")
+
+    assert "Sample data 1 of 3" in printed
+    assert "Wrote the sample data" in printed
+    found = children.call("tests.example.acts:sample_data", env=empty).result()
+    assert found["minutes"] >= 55, "minutes of the last hour with finished tasks"
+    assert found["failed_minutes"] >= 6
+    assert found["days"] >= 28
+    assert found["ten_minutes"] >= 140
+    assert found["sums_agree"], "the history by hour is the sum of the minutes"
+    assert found["errors"] == ["ConnectionRefusedError", "ValueError"]
+    assert found["failed_ago_s"] > 1_800, "the letters failed in the outage"
+    assert found["successful"] > 20
+    assert "sample-data" in found["workers"]
+    assert found["resolved"] == 2
+    assert found["actions"] == 3
+    assert found["chats"] >= 6
+    assert found["views"] > 100
+    assert found["denied"] > 10
+    assert found["unfinished_flows"] == 1
+    size = own_server.raw.dbsize()
+
+    again = populate(empty, "--sample-data")
+
+    assert "Created 0 members and 0 items." in again
+    assert "Sample data" not in again
+    assert own_server.raw.dbsize() <= size
+
+
+def test_letters_that_failed_are_delivered_when_they_are_retried(empty, children: Children):
+    populate(empty, "--sample-data")
+
+    states = children.call("tests.example.acts:retry_letters", env=empty).result()
+
+    assert states == ["successful"] * 9
+
+
+def test_nothing_is_written_beside_other_data(empty, own_server, children: Children):
+    own_server.raw.set("another", "program")
+
+    printed = populate(empty, "--sample-data")
+
+    assert "Sample data" not in printed
+    assert not list(own_server.raw.scan_iter(match="market:taskqueue:*:history:*"))
+
+    own_server.raw.flushall()
+    printed = populate(empty, "--sample-data")
+
+    assert "Sample data" not in printed, "the database has members"
+
+
+def test_nothing_is_written_without_the_option(empty, own_server):
+    populate(empty)
+
+    assert not list(own_server.raw.scan_iter(match="market:taskqueue:*:history:*"))
