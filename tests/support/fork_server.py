@@ -36,7 +36,6 @@ SETTINGS = (
     "tests.taskqueue.site",
     "tests.taskqueue.iterating.site",
     "tests.taskqueue.hostile.site",
-    "tests.contrib.outbox.site",
 )
 
 #: By which coverage measures a process from its start.
@@ -260,6 +259,9 @@ def _read_environment(environment: dict[str, str], of_settings: set[str]) -> Non
     for name in of_settings:
         del sys.modules[name]
     settings._wrapped = empty
+    for connection in connections.all(initialized_only=True):
+        del connections[connection.alias]
+    connections._settings = None
     connections.__dict__.pop("settings", None)
     setting_changed.send(sender=settings, setting="REDIS_COMPONENTS", value=settings.REDIS_COMPONENTS, enter=True)
 

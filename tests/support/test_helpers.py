@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import redis
+from django.db import connection
 
 from tests.support import Proxy, Store, eventually, run_async, run_together
 from tests.support.child import print_line
@@ -118,6 +119,7 @@ def describe_process(code: int) -> None:
     print_line("open files", len(list(Path("/proc/self/fd").iterdir())))
     print_line("signals", signal.getsignal(signal.SIGINT) is signal.default_int_handler, signal.pthread_sigmask(0, ()))
     print_line("stdout", sys.stdout.write_through, sys.stdout.isatty(), sys.stdin.read() == "")
+    print_line("database", connection.settings_dict["NAME"])
     print_line("loaded", "tests.taskqueue.tasks" in sys.modules)
     atexit.register(print_line, "exits")
     sys.exit(code)
@@ -132,6 +134,7 @@ def test_a_forked_child_is_like_a_new_one(redis_server: Store, children: Childre
     forked, new = (child.output for child in found)
     assert forked == new
     assert f"argv {target}\nmain tests.support.child\nsession True\nword 张三 Europe/Berlin\n" in new
+    assert f"\ndatabase {connection.settings_dict['NAME']}\n" in new
     assert new.endswith("loaded False\nexits")
 
 
