@@ -141,6 +141,7 @@ class _Server:
     def close(self) -> None:
         """End the server. The processes that it has forked continue."""
         self._socket.close()
+        self.process.terminate()  # a process that a test has forked may have the socket open
         self.process.communicate()
 
 
