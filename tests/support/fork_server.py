@@ -134,6 +134,7 @@ class _Server:
             pid = _read_number(mine)
         except EOFError:
             assert self.process.stdout is not None
+            mine.close()
             os.close(read)
             raise RuntimeError(f"The fork server has ended:\n{self.process.stdout.read().decode()}") from None
         return ForkedProcess(pid, mine, os.fdopen(read, errors="replace", encoding="utf-8"))
