@@ -39,10 +39,10 @@ SETTINGS = (
 )
 
 #: By which coverage measures a process from its start.
-COVERAGE = {"COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG"}
+COVERAGE = ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
 
 #: Variables that only a new Python obeys start like this.
-READ_AT_START = ("PYTHON", "LD_", *COVERAGE)
+READ_AT_START = ("PYTHON", "LD_")
 
 #: What most of these processes import. The server imports no module of the tests that reads the environment.
 PRELOADED = (
@@ -158,7 +158,8 @@ def start(argv: list[str], environment: Mapping[str, str], usual: Mapping[str, s
     """
     settings_module = environment.get("DJANGO_SETTINGS_MODULE", "")
     variables = _variables_of_start(environment)
-    if settings_module not in SETTINGS or variables != _variables_of_start(usual) or COVERAGE & variables.keys():
+    is_measured = any(environment.get(name) for name in COVERAGE)
+    if is_measured or settings_module not in SETTINGS or variables != _variables_of_start(usual):
         return None
     if settings_module not in _servers:
         _servers[settings_module] = _Server(settings_module, variables)
