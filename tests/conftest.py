@@ -7,7 +7,8 @@
 ``own_server``      an embedded Valkey of this test alone, append-only file on: stop, kill and start it
 ``sentinel_server`` one master, one replica, one sentinel
 ``proxy``           a reply-losing proxy before ``redis_server``; our alias ``proxied`` goes through it
-``children``        processes on this test's settings: ``.call("module:function", …)``, ``.manage("runworker")``
+``children``        processes on this test's settings: ``.call("module:function", …)``, ``.manage("runworker")``;
+                    forked where a new Python would do the same (tests.support.fork_server)
 ==================  =======================================================================================
 
 The first four point ``REDIS_COMPONENTS`` at the server, under alias ``default``.
@@ -39,7 +40,7 @@ from django_redis_components.core import circuit_breaker
 from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.leasing.renewal import renewer
 from django_redis_components.core.observability import catalog
-from tests.support import missing
+from tests.support import fork_server, missing
 from tests.support.clocks import ServerClock
 from tests.support.pools import close_pools
 from tests.support.processes import UNMEASURED, Children
@@ -184,6 +185,10 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
         pytest.fail(
             f"{item.nodeid} left {error!r} in sys.exc_info(); run what it interrupts in a thread.", pytrace=False
         )
+
+
+def pytest_sessionfinish() -> None:
+    fork_server.close()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -30,9 +30,10 @@ COVERAGE_DIR = ROOT / ".data" / "coverage"
 PYTHON = (sys.executable, "-m")
 PYTEST = (*PYTHON, "tests.run_pytest", "-q")
 
-#: Tests wait for servers and processes most of their time: four processes keep two cores busy, and two with browsers.
-PARALLEL = ("-n", "4", "--dist", "worksteal")
-PARALLEL_BROWSERS = ("-n", "2", "--dist", "loadfile")
+#: Tests wait for servers and processes most of their time: four processes used half of two cores, and so did two with
+#: browsers.
+PARALLEL = ("-n", "6", "--dist", "worksteal")
+PARALLEL_BROWSERS = ("-n", "3", "--dist", "loadfile")
 
 #: The slowest tests of a step, at its end.
 DURATIONS = "--durations=25"

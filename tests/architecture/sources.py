@@ -150,9 +150,10 @@ def called_name(node: ast.Call) -> str:
     return func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
 
 
-def modules() -> list[Module]:
+@cache
+def modules() -> tuple[Module, ...]:
     """Return all modules of the package."""
-    return [_module(path) for path in sorted(PACKAGE_DIR.rglob("*.py"))]
+    return tuple(_module(path) for path in sorted(PACKAGE_DIR.rglob("*.py")))
 
 
 def components() -> list[str]:
@@ -161,12 +162,12 @@ def components() -> list[str]:
     return sorted(name for name in packages if LAYERS.get(name, ENTRY_POINTS) < ENTRY_POINTS)
 
 
-def lua_files() -> list[Path]:
-    """Return the scripts of all operations, without the parts in ``lua/shared``."""
-    return sorted(path for path in PACKAGE_DIR.glob("**/lua/**/*.lua") if path.parent.name != "shared")
-
-
 @cache
+def lua_files() -> tuple[Path, ...]:
+    """Return the scripts of all operations, without the parts in ``lua/shared``."""
+    return tuple(path for path in sorted(PACKAGE_DIR.glob("**/lua/**/*.lua")) if path.parent.name != "shared")
+
+
 def _module(path: Path) -> Module:
     parts = path.relative_to(ROOT).with_suffix("").parts
     is_package = parts[-1] == "__init__"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,7 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(PACKAGE_DIR))
 
 
+@cache
 def declarations() -> dict[str, list[tuple[str, LuaScript]]]:
     """File below the package -> (name of the constant or attribute, declaration): several if it has several kinds."""
     found: dict[str, list[tuple[str, LuaScript]]] = {}
@@ -166,8 +168,14 @@ def test_a_file_declares_the_lazy_functions_that_it_uses(path: Path) -> None:
 
 def uses_by_way_of(outer: str, part: str) -> set[str]:
     """Return the functions of a lazy part that any file calls as ``outer().part().function()``."""
-    calls = re.compile(rf"\b{outer}\(\)\.{part}\(\)\.(\w+)")
-    return {name for path in PACKAGE_DIR.rglob("*.lua") for name in calls.findall(path.read_text())}
+    return {name for *parts, name in calls_by_way() if parts == [outer, part]}
+
+
+@cache
+def calls_by_way() -> set[tuple[str, str, str]]:
+    """Return the three names of each ``outer().part().function()``."""
+    calls = re.compile(r"\b(?=(\w+)\(\)\.(\w+)\(\)\.(\w+))")
+    return {names for path in PACKAGE_DIR.rglob("*.lua") for names in calls.findall(path.read_text())}
 
 
 @pytest.mark.parametrize("path", sorted(PACKAGE_DIR.rglob("lua/shared/*.lua")), ids=name_of)

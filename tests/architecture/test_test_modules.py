@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 
@@ -42,11 +43,11 @@ def test_only_the_tests_of_the_demo_import_it() -> None:
     assert {path for path in found if not path.startswith(DEMO)} == set()
 
 
-def imports() -> Iterator[tuple[str, str]]:
-    """Yield each module of the tests with each name that it imports."""
-    for path in sorted(TESTS.rglob("*.py")):
-        for name in imported_by(path.read_text()):
-            yield str(path.relative_to(ROOT)), name
+@cache
+def imports() -> list[tuple[str, str]]:
+    """Return each module of the tests with each name that it imports."""
+    paths = sorted(TESTS.rglob("*.py"))
+    return [(str(path.relative_to(ROOT)), name) for path in paths for name in imported_by(path.read_text())]
 
 
 def imported_by(text: str) -> Iterator[str]:

@@ -26,7 +26,33 @@ from tests.support.waiting import TIMEOUT_S
 #: Debian's browser. Playwright's own would have to be downloaded.
 CHROMIUM = Path("/usr/bin/chromium")
 
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+#: Chromium's own user interface: each context would draw two pages of its address bar, which nobody sees, for half of
+#: the processor time of a test, and keep a process for a next page.
+UNSEEN = ["WebUIOmniboxPopup", "WebUIOmniboxAimPopup", "WebUIOmniboxFullPopup", "SpareRendererForSitePerProcess"]
+
+#: What Playwright disables itself: Chromium obeys the last list only.
+DISABLED_BY_PLAYWRIGHT = [
+    "AvoidUnnecessaryBeforeUnloadCheckSync",
+    "DestroyProfileOnBrowserClose",
+    "HttpsUpgrades",
+    "HttpsFirstBalancedModeAutoEnable",
+    "LensOverlay",
+    "MediaRouter",
+    "PaintHolding",
+    "ThirdPartyStoragePartitioning",
+    "AvoidCorsURLLoaderRestartOnRedirect",
+    "OptimizationHints",
+    "NetworkTimeServiceQuerying",
+    "AimEnabled",
+    "PreconnectToSearch",
+]
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    f"--disable-features={','.join(DISABLED_BY_PLAYWRIGHT + UNSEEN)}",
+]
 
 #: Impacts that fail a test.
 GRAVE = ("serious", "critical")

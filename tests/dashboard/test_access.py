@@ -17,6 +17,7 @@ from django.urls import reverse
 from django_redis_components.dashboard.models import MODELS
 from tests.dashboard.support import ROLES, URL, client_of
 from tests.support import Store
+from tests.support.processes import Children
 
 pytestmark = pytest.mark.django_db
 
@@ -164,15 +165,11 @@ def test_pages_work_with_login_required_middleware(role: str, redis_server: Stor
 
 
 def test_autoregister_false_omits_the_default_site(redis_server: Store, children) -> None:
-    found = children.call("tests.dashboard.test_access:is_registered", env=_settings(AUTOREGISTER=False)).result()
-
-    assert found is False
+    assert is_registered_with(children, AUTOREGISTER=False) is False
 
 
 def test_invalid_settings_do_not_prevent_startup(children) -> None:
-    found = children.call("tests.dashboard.test_access:is_registered", env=_settings(AUTOREGISTR=False)).result()
-
-    assert found is True
+    assert is_registered_with(children, AUTOREGISTR=False) is True
 
 
 def is_registered() -> bool:
@@ -182,7 +179,8 @@ def is_registered() -> bool:
     return admin.site.is_registered(MODELS["overview"])
 
 
-def _settings(**dashboard: object) -> dict[str, str]:
+def is_registered_with(children: Children, **dashboard: object) -> object:
     from django.conf import settings
 
-    return {"TEST_REDIS_COMPONENTS": json.dumps({**settings.REDIS_COMPONENTS, "DASHBOARD": dashboard})}
+    env = {"TEST_REDIS_COMPONENTS": json.dumps({**settings.REDIS_COMPONENTS, "DASHBOARD": dashboard})}
+    return children.call("tests.dashboard.test_access:is_registered", env=env, anew=True).result()

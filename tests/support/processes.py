@@ -16,6 +16,7 @@ from typing import Any, Self
 from django.conf import settings
 from django.db import connection
 
+from tests.support import fork_server
 from tests.support.waiting import TIMEOUT_S
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,16 +36,19 @@ class Child:
     >>> child.kill()
     """
 
-    def __init__(self, argv: list[str], env: dict[str, str] | None = None) -> None:
+    def __init__(self, argv: list[str], env: dict[str, str] | None = None, *, forked: bool = False) -> None:
+        usual = child_environment()
+        environment = usual | (env or {})
         self.argv = argv
         self.lines: list[str] = []
         self._next = 0  # index of the first line that neither `readline` nor `wait_for` has returned or passed
         self._ended = False
         self._changed = threading.Condition()
-        self.process = subprocess.Popen(
+        fork = fork_server.start(argv[2:], environment, usual) if forked else None
+        self.process = fork or subprocess.Popen(
             argv,
             cwd=ROOT,
-            env=child_environment() | (env or {}),
+            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -142,18 +146,23 @@ class Child:
 
 
 class Children:
-    """Starts child processes and kills them at the end."""
+    """Starts child processes and kills them at the end.
+
+    Where the result is the same, they are forked from a process that has set Django up (`fork_server`). With ``anew`` a
+    new Python is started: for tests of the start, of imports, and of settings that are read while Django is set up.
+    """
 
     def __init__(self) -> None:
         self._all: list[Child] = []
 
-    def call(self, target: str, *args: object, env: dict[str, str] | None = None) -> Child:
-        """Call ``module:function`` with JSON arguments in a new Python. Returns when Django is set up there.
+    def call(self, target: str, *args: object, env: dict[str, str] | None = None, anew: bool = False) -> Child:
+        """Call ``module:function`` with JSON arguments in a process. Returns when Django is set up there.
 
         Coverage does not measure it: the code of the test itself runs there, of which tests in one process run the
         same lines. If they do not, pass `MEASURED`. Commands (`manage`) are measured.
         """
-        child = self.run("-m", "tests.support.child", target, json.dumps(args), env=UNMEASURED | (env or {}))
+        command = ("-m", "tests.support.child", target, json.dumps(args))
+        child = self._start(command, UNMEASURED | (env or {}), anew=anew)
         child.wait_for("ready")
         return child
 
@@ -166,13 +175,16 @@ class Children:
         result: Any = self.call("tests.support.forks:run_together", target, calls).result(timeout_s)
         return list(result)
 
-    def manage(self, *args: str, env: dict[str, str] | None = None) -> Child:
+    def manage(self, *args: str, env: dict[str, str] | None = None, anew: bool = False) -> Child:
         """Start a management command with the settings of the test."""
-        return self.run("-m", "django", *args, env=env)
+        return self._start(("-m", "django", *args), env, anew=anew)
 
     def run(self, *args: str, env: dict[str, str] | None = None) -> Child:
         """Start ``python *args``."""
-        child = Child([sys.executable, *args], env)
+        return self._start(args, env, anew=True)
+
+    def _start(self, args: tuple[str, ...], env: dict[str, str] | None, *, anew: bool) -> Child:
+        child = Child([sys.executable, *args], env, forked=not anew)
         self._all.append(child)
         return child
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import os
 import signal
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 import redis
+from django.db import connection
 
 from tests.support import Proxy, Store, eventually, run_async, run_together
 from tests.support.child import print_line
@@ -75,27 +79,86 @@ def give_back(*args: object) -> list[object]:
     return list(args)
 
 
-def test_a_child_runs_on_the_settings_of_the_test(redis_server: Store, children: Children) -> None:
-    child = children.call(f"{__name__}:report_and_wait", "张三")
+#: A process that is forked, and one that is started.
+WAYS = pytest.mark.parametrize("anew", [False, True], ids=["forked", "new"])
+
+
+@WAYS
+def test_a_child_runs_on_the_settings_of_the_test(anew: bool, redis_server: Store, children: Children) -> None:
+    child = children.call(f"{__name__}:report_and_wait", "张三", anew=anew)
 
     assert child.readline() == f"url {redis_server.url}"
     assert child.readline() == "hello 张三"
 
 
-def test_a_child_returns_its_result(children: Children) -> None:
-    child = children.call(f"{__name__}:give_back", 1, "two", [3])
+@WAYS
+def test_a_child_returns_its_result(anew: bool, children: Children) -> None:
+    child = children.call(f"{__name__}:give_back", 1, "two", [3], anew=anew)
 
     assert child.result() == [1, "two", [3]]
 
 
-def test_a_killed_child_is_gone(redis_server: Store, children: Children) -> None:
-    child = children.call(f"{__name__}:report_and_wait", "x")
+@WAYS
+def test_a_killed_child_is_gone(anew: bool, redis_server: Store, children: Children) -> None:
+    child = children.call(f"{__name__}:report_and_wait", "x", anew=anew)
 
     child.kill()
 
     assert child.returncode == -signal.SIGKILL
     with pytest.raises(ProcessLookupError):
         os.kill(child.pid, 0)
+
+
+def describe_process(code: int) -> None:
+    """Print what a process has of its own, and exit."""
+    print_line("argv", *sys.argv[1:2])
+    print_line("main", sys.modules["__main__"].__spec__.name)
+    print_line("session", os.getsid(0) == os.getpid())
+    print_line("word", os.environ.get("WORD"), os.environ.get("TZ"))
+    print_line("threads", threading.active_count())
+    print_line("open files", len(list(Path("/proc/self/fd").iterdir())))
+    print_line("signals", signal.getsignal(signal.SIGINT) is signal.default_int_handler, signal.pthread_sigmask(0, ()))
+    print_line("stdout", sys.stdout.write_through, sys.stdout.isatty(), sys.stdin.read() == "")
+    print_line("database", connection.settings_dict["NAME"])
+    print_line("loaded", "tests.taskqueue.tasks" in sys.modules)
+    atexit.register(print_line, "exits")
+    sys.exit(code)
+
+
+def test_a_forked_child_is_like_a_new_one(redis_server: Store, children: Children) -> None:
+    """But for its parent: the fork server."""
+    target, env = f"{__name__}:describe_process", {"WORD": "张三"}
+    found = [children.call(target, 7, env=env, anew=anew) for anew in (False, True)]
+
+    assert [child.wait() for child in found] == [7, 7]
+    forked, new = (child.output for child in found)
+    assert forked == new
+    assert f"argv {target}\nmain tests.support.child\nsession True\nword 张三 Europe/Berlin\n" in new
+    assert f"\ndatabase {connection.settings_dict['NAME']}\n" in new
+    assert new.endswith("loaded False\nexits")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, -signal.SIGINT)])
+@WAYS
+def test_a_child_ends_by_a_signal(number: int, code: int, anew: bool, redis_server: Store, children: Children) -> None:
+    child = children.call(f"{__name__}:report_and_wait", "x", anew=anew)
+    child.wait_for("hello")
+
+    child.signal(number)
+
+    assert child.wait() == code
+
+
+def test_a_child_with_variables_for_python_is_new(redis_server: Store, children: Children) -> None:
+    forked = children.call(f"{__name__}:give_parent")
+    new = children.call(f"{__name__}:give_parent", env={"PYTHONHASHSEED": "1"})
+
+    assert new.result() == os.getpid()
+    assert forked.result() != os.getpid()
+
+
+def give_parent() -> int:
+    return os.getppid()
 
 
 def test_missing_line_of_a_child_raises_with_its_output(redis_server: Store, children: Children) -> None:
@@ -192,8 +255,6 @@ def test_the_proxy_holds_replies_back(proxy: Proxy) -> None:
 
 
 def start_server_and_wait(directory: str) -> None:
-    from pathlib import Path
-
     from tools.localserver import LocalServer
 
     server = LocalServer(directory=Path(directory), die_with_parent=True).start()

@@ -200,9 +200,9 @@ def recover(*, max_deliveries: int = MAX_DELIVERIES, prune: bool = True) -> list
     return list(zip(found[::3], found[1::3], found[2::3], strict=True))
 
 
-def queue_worker(children: Children, *args: str, env: dict[str, str] | None = None) -> Child:
+def queue_worker(children: Children, *args: str, env: dict[str, str] | None = None, anew: bool = False) -> Child:
     """Start `manage.py runworker` on the tests' site; return when it runs."""
-    child = children.manage("runworker", *args, env=SITE | (env or {}))
+    child = children.manage("runworker", *args, env=SITE | (env or {}), anew=anew)
     child.wait_for("Worker: queues")
     return child
 

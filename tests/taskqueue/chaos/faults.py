@@ -13,7 +13,7 @@ from collections.abc import Callable
 from redis.exceptions import RedisError
 
 from django_redis_components.taskqueue import TaskResult
-from tests.support.processes import UNMEASURED, Child, Children
+from tests.support.processes import Child, Children
 from tests.support.proxy import Proxy
 from tests.taskqueue.chaos.work import leave_run
 from tests.taskqueue.support import processes_of
@@ -68,8 +68,7 @@ class Fleet:
         for role, function in roles + [(f"poller {n}", "faulty_poller") for n in range(POLLERS)]:
             child = self._running.get(role)
             if child is None or child.returncode is not None:
-                target = f"tests.taskqueue.chaos.work:{function}"
-                self._running[role] = self._children.run("-m", "tests.support.child", target, env=UNMEASURED)
+                self._running[role] = self._children.call(f"tests.taskqueue.chaos.work:{function}")
                 self._all.append(self._running[role])
 
     def up(self) -> bool:

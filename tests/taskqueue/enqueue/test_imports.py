@@ -30,6 +30,6 @@ def send_tasks() -> list[str]:
 
 
 def test_enqueue_imports_no_worker_module(redis_server: Store, children: Children) -> None:
-    child = children.call("tests.taskqueue.enqueue.test_imports:send_tasks")
+    child = children.call("tests.taskqueue.enqueue.test_imports:send_tasks", anew=True)
 
     assert child.result() == []

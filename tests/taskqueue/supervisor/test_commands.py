@@ -103,14 +103,14 @@ def test_invalid_argument_raises_with_its_value(args: list[str], text: str) -> N
 
 @pytest.mark.integration
 def test_invalid_argument_exits_with_code_2(children: Children) -> None:
-    child = children.manage("runworker", "--threads", "0")
+    child = children.manage("runworker", "--threads", "0", anew=True)
 
     assert child.wait(60) == 2
     assert child.output.endswith("error: argument --threads: 0: expected an integer from 1 to 1000.")
 
 
 def test_verbosity_0_prints_only_errors(redis_server: Store, children: Children) -> None:
-    child = children.manage("runworker", "--burst", "--verbosity", "0", env=SITE)
+    child = children.manage("runworker", "--burst", "--verbosity", "0", env=SITE, anew=True)
 
     assert child.wait(60) == 0
     assert child.output == ""
@@ -140,7 +140,7 @@ def test_undeclared_queue_raises_with_the_declared_ones(
 
 
 def test_unknown_connection_exits_with_code_1(redis_server: Store, children: Children) -> None:
-    child = children.manage("runworker", "--using", "jobs")
+    child = children.manage("runworker", "--using", "jobs", anew=True)
 
     assert child.wait(60) == 1
     assert child.output == "CommandError: REDIS_COMPONENTS[\"CONNECTIONS\"] has no 'jobs'. Known aliases: default."
@@ -232,7 +232,7 @@ def test_worker_runs_without_permission_for_info(own_server: Store, settings: An
 
 def test_worker_waits_for_an_unavailable_server(own_server: Store, children: Children) -> None:
     own_server.servers[0].stop()
-    worker = children.manage("runworker", env=SITE)
+    worker = children.manage("runworker", env=SITE, anew=True)
     worker.wait_for("Waiting for Redis: ")
 
     own_server.servers[0].start()
@@ -249,7 +249,7 @@ def test_command_waiting_for_a_server_stops_on_a_signal(
     settings: Any, children: Children, name: str, number: int
 ) -> None:
     settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": "redis://127.0.0.1:1/0", "RETRIES": 0}}}
-    child = children.manage(name)
+    child = children.manage(name, anew=True)
     child.wait_for("Waiting for Redis: ")
 
     child.signal(number)
@@ -279,7 +279,7 @@ def test_poller_recovers_tasks_until_it_is_stopped(redis_server: Store, children
     result = note.enqueue("lost")
     new_fetcher(worker="dead").fetch("0", 1)
     end_lease(redis_server, result.id)
-    child = children.manage("runpoller")
+    child = children.manage("runpoller", anew=True)
     line = child.wait_for(": started with 0 schedules.")
     name = line.split(": started")[0].removeprefix("Poller ")
     eventually(lambda: redis_server.raw.get(base_key(redis_server, "poller")) == name.encode())

@@ -57,7 +57,7 @@ def test_exit_codes_of_the_sites_own_processes_are_left_to_it(redis_server: Stor
     os.kill(own, signal.SIGUSR2)
 
     eventually(lambda: not any(exists(orphan) for orphan in orphans))
-    assert not is_running(own)
+    eventually(lambda: not is_running(own))
     worker.terminate()
     worker.wait_for(f"own process ended with {-signal.SIGUSR2}")
 

@@ -57,7 +57,7 @@ def workers() -> list[WorkerInfo]:
 
 
 def test_worker_runs_tasks_and_stops_on_sigterm(redis_server: Store, children: Children) -> None:
-    worker = queue_worker(children, "high", "default", "--threads", "2")
+    worker = queue_worker(children, "high", "default", "--threads", "2", anew=True)
     assert "Worker: queues high, default (strict order), 1 process with 2 threads" in worker.output
     assert " and 100 coroutines." in worker.output
     worker.wait_for('No registered task uses queue "high" by default. Queues of tasks: ')

@@ -187,7 +187,7 @@ def test_at_most_twice_the_processes_run(redis_server: Store, children: Children
 
 def test_process_above_max_memory_is_restarted(redis_server: Store, children: Children) -> None:
     most = int(memory_bytes() / MIB) + 50
-    worker = queue_worker(children, "--max-memory", str(most))
+    worker = queue_worker(children, "--max-memory", str(most), anew=True)
     old = pid.enqueue().get(60)
 
     pid.enqueue(ballast_mib=most).get(60)
