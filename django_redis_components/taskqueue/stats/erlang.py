@@ -2,7 +2,47 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+
+from django_redis_components.taskqueue.stats.metrics import Counts, Metrics
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class QueuePlan:
+    """What the load of a queue needs.
+
+    Attributes:
+        per_second: runs per second in its busiest minute.
+        mean_run: of a run, in seconds.
+        load: slots that are busy on average then.
+        slots: the fewest that keep the wait; 0 if nothing has run.
+        workers: worker processes with these slots.
+        busy: share of the slots that are busy then.
+    """
+
+    queue: str
+    per_second: float
+    mean_run: float
+    load: float
+    slots: int
+    workers: int
+    busy: float
+
+
+def plan(recent: Metrics, *, wait_s: float, share: float, threads: int) -> QueuePlan:
+    """Return what the busiest of these minutes needs, so that a share of the tasks starts within a time."""
+    whole = recent.intervals[:-1] or recent.intervals
+    per_second = max(_runs(interval.counts) for interval in whole) / recent.step
+    mean_s = recent.run_time.mean_s or 0.0
+    load = per_second * mean_s
+    slots = slots_for(load, within=wait_s / mean_s, share=share) if load else 0
+    workers = math.ceil(slots / threads)
+    return QueuePlan(recent.queue, per_second, mean_s, load, slots, workers, load / slots if slots else 0.0)
+
+
+def _runs(counts: Counts) -> int:
+    return counts.succeeded + counts.failed + counts.retried + counts.delayed
 
 
 def wait_probability(load: float, slots: int, within: float = 0.0) -> float:

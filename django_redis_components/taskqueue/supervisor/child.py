@@ -194,7 +194,7 @@ class Child:
         """Let the process know how many worker processes there are, if that has changed."""
         if count != self._fleet:
             self._fleet = count
-            send_command(self._command_fd, "fleet", count=count)
+            send_command(self._command_fd, "fleet", fleet=count)
 
     def request_stack(self, task_id: str, op: str) -> None:
         """Let the process send the stack of a running task to the operator who has asked for it."""

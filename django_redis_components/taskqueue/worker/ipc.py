@@ -96,20 +96,20 @@ class ProcessCommand(NamedTuple):
             how many worker processes there are).
         task_id, token: the run to cancel, or because of which to exit; of a stack the task, and an id of the request.
         reason: of a restart.
-        count: of worker processes.
+        fleet: number of worker processes.
     """
 
     verb: str
     task_id: str = ""
     token: str = ""
     reason: str = ""
-    count: int = 0
+    fleet: int = 0
 
 
-def send_command(fd: int, verb: str, task_id: str = "", token: str = "", *, reason: str = "", count: int = 0) -> None:
+def send_command(fd: int, verb: str, task_id: str = "", token: str = "", *, reason: str = "", fleet: int = 0) -> None:
     """Send a `ProcessCommand` to a worker process. It is dropped if the pipe is full or closed."""
     with contextlib.suppress(BlockingIOError, BrokenPipeError):
-        os.write(fd, json.dumps(ProcessCommand(verb, task_id, token, reason, count)).encode() + b"\n")
+        os.write(fd, json.dumps(ProcessCommand(verb, task_id, token, reason, fleet)).encode() + b"\n")
 
 
 class CommandReader:

@@ -248,7 +248,7 @@ class _StopRequests:
             elif command.verb == "stack":
                 worker.send_stack(command.task_id, command.token)
             elif command.verb == "fleet":
-                RECORDER.fleet = command.count
+                RECORDER.fleet = command.fleet
         return fatal
 
 
