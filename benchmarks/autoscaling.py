@@ -14,6 +14,7 @@ was no worker.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import signal
 import subprocess
@@ -93,7 +94,9 @@ class Scaler(threading.Thread):
             self.changes.append((now, target))
         while len(self._workers) < target:
             words = ["runworker", "default", "--threads", str(self._options.threads), "--no-poller"]
-            self._workers.append(subprocess.Popen([*MANAGE, *words], cwd=ROOT, stderr=subprocess.DEVNULL))
+            self._workers.append(
+                subprocess.Popen([*MANAGE, *words], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            )
         while len(self._workers) > target:
             self._end(self._workers.pop())
 
@@ -129,7 +132,9 @@ class Run:
 
     def run(self) -> None:
         """Send the first task and the bursts, and wait until there is no worker."""
-        poller = subprocess.Popen([*MANAGE, "runpoller"], cwd=ROOT, stderr=subprocess.DEVNULL)
+        poller = subprocess.Popen(
+            [*MANAGE, "runpoller"], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         self._scaler.start()
         try:
             self._cold_start()
@@ -171,9 +176,10 @@ class Run:
             time.sleep(LOOK_S)
         counts = [target for at, target in self._scaler.changes if at >= began_at]
         took_s = drained_at - began_at if drained_at else float("inf")
+        steps = ", ".join(map(str, counts)) or "unchanged"
         print(
             f"burst {number}: {took_s:.0f} s = {took_s / AIM_S:.2f} x the aim, oldest {oldest_s:.0f} s, at most {most}"
-            f" workers, {turns_of(counts)} changes of direction (workers: {', '.join(map(str, counts)) or 'unchanged'})",
+            f" workers, {turns_of(counts)} changes of direction (workers: {steps})",
             flush=True,
         )
 
@@ -186,8 +192,8 @@ class Run:
 
 def turns_of(counts: list[int]) -> int:
     """Return how often a sequence changes between growing and falling."""
-    steps = [after > before for before, after in zip(counts, counts[1:], strict=False)]
-    return sum(before != after for before, after in zip(steps, steps[1:], strict=False))
+    steps = [after > before for before, after in itertools.pairwise(counts)]
+    return sum(before != after for before, after in itertools.pairwise(steps))
 
 
 if __name__ == "__main__":
