@@ -18,7 +18,8 @@ from django_redis_components.management.arguments import address, queue, weights
 from django_redis_components.management.base import ExitCode
 from django_redis_components.management.plain_output import PlainOutputCommand
 from django_redis_components.management.posix import require_posix
-from django_redis_components.taskqueue.worker.options import ASYNC_CONCURRENCY, THREADS, WorkerOptions
+from django_redis_components.taskqueue.store.workers import THREADS
+from django_redis_components.taskqueue.worker.options import ASYNC_CONCURRENCY, WorkerOptions
 
 
 class Command(PlainOutputCommand):

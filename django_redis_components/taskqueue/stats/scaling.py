@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, TaskQueueOverview
 from django_redis_components.taskqueue.stats.totals import QueueTotals
-from django_redis_components.taskqueue.worker.options import THREADS
+from django_redis_components.taskqueue.store.workers import THREADS
 
 #: Seconds in which the ready tasks should start.
 DRAIN_S = 60.0

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 
-#: Default number of threads of one process.
-THREADS = 8
 #: Default number of concurrent coroutines in one process.
 ASYNC_CONCURRENCY = 100
 

@@ -13,7 +13,7 @@ from django_redis_components.management.redis.queues.operations import QueueOper
 from django_redis_components.taskqueue.stats.errors import MAX_ERRORS
 from django_redis_components.taskqueue.stats.groups import MAX_GROUPS
 from django_redis_components.taskqueue.stats.metrics import MAX_MINUTES
-from django_redis_components.taskqueue.worker.options import THREADS
+from django_redis_components.taskqueue.store.workers import THREADS
 
 #: Commands and their descriptions.
 VERBS = {
