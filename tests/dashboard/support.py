@@ -105,7 +105,7 @@ def write_worker(store: Store, worker: str, *, seen_s: float = 0.0, raw_info: st
     fields |= info
     heartbeat = {worker: now_ms(store) - seen_s * 1_000}
     for key in (f"{base}:workers", *(f"{base}:q:{queue}:workers" for queue in fields["queues"])):
-        store.raw.zadd(key, heartbeat)
+        store.raw.zadd(key.encode(errors="replace"), heartbeat)
     store.raw.set(f"{base}:worker:{worker}", json.dumps(fields) if raw_info is None else raw_info, ex=600)
 
 
