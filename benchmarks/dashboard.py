@@ -230,10 +230,11 @@ def fail_all(queue: str) -> None:
 
 def write_heartbeat(shard: Shard, raw: redis.Redis, worker: str, queues: list[str]) -> None:
     """Write the heartbeat of a worker."""
-    from django_redis_components.taskqueue.fields import Key
+    from django_redis_components.taskqueue.fields import Key, Part
 
     payload = {"host": worker.partition(":")[0], "pid": 7, "queues": queues, "threads": 8, "busy": 0, "finished": 0}
-    raw.zadd(shard.key(Key.workers), {worker: int(time.time() * 1_000) + 600_000})
+    for key in (shard.key(Key.workers), *(shard.queue(queue, Part.workers) for queue in queues)):
+        raw.zadd(key, {worker: int(time.time() * 1_000) + 600_000})
     raw.set(shard.key(Key.worker, worker), json.dumps(payload))
 
 

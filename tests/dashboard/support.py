@@ -101,9 +101,12 @@ def write_queue(store: Store, name: str, *, ready: int = 0, age_s: float = 0.0, 
 def write_worker(store: Store, worker: str, *, seen_s: float = 0.0, raw_info: str | None = None, **info: Any) -> None:
     """Write a worker that reported `seen_s` seconds ago, with `raw_info` instead of the JSON of `info`."""
     base = home().base
-    store.raw.zadd(f"{base}:workers", {worker: now_ms(store) - seen_s * 1_000})
     fields = {"host": worker.partition(":")[0], "pid": 7, "queues": ["default"], "threads": 8, "busy": 0, "finished": 0}
-    store.raw.set(f"{base}:worker:{worker}", json.dumps(fields | info) if raw_info is None else raw_info, ex=600)
+    fields |= info
+    heartbeat = {worker: now_ms(store) - seen_s * 1_000}
+    for key in (f"{base}:workers", *(f"{base}:q:{queue}:workers" for queue in fields["queues"])):
+        store.raw.zadd(key.encode(errors="replace"), heartbeat)
+    store.raw.set(f"{base}:worker:{worker}", json.dumps(fields) if raw_info is None else raw_info, ex=600)
 
 
 def write_poller(store: Store) -> None:

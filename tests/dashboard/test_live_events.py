@@ -12,18 +12,19 @@ import pytest
 from django.test import Client
 
 from django_redis_components.core.observability import flushing, live_events
-from django_redis_components.core.observability.live_events import RECORDER, LiveEvent, stream_key
+from django_redis_components.core.observability.live_events import RECORDER, Allowance, LiveEvent, stream_key
 from django_redis_components.locks import Lock, MultiLock
 from django_redis_components.semaphores import Semaphore
 from django_redis_components.taskqueue import TaskResult
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.job import Ack, ErrorIdentity, Job
 from django_redis_components.taskqueue.worker.run_events import record_outcome
 from tests.dashboard.live import event, events_of, record_events, send
 from tests.dashboard.support import browser
 from tests.support import Store, eventually, run_async
 from tests.support.processes import Children
-from tests.taskqueue.support import queue_worker, running_worker
-from tests.taskqueue.tasks import add, add_async, come_back, fail, fail_thrice, insist
+from tests.taskqueue.support import queue_worker, running_worker, server_ms
+from tests.taskqueue.tasks import add, add_async, come_back, fail, fail_thrice, fleet_size, insist
 
 pytestmark = pytest.mark.django_db
 
@@ -376,3 +377,47 @@ def test_texts_are_cut_and_stored_as_utf_8(redis_server: Store, settings: Any, a
     assert found["name"] == "\\ud800" + "x" * (live_events.MAX_TEXT - 1)
     assert (len(found["error"]), len(found["message"])) == (live_events.MAX_TEXT, live_events.MAX_TEXT)
     assert json.dumps(found)
+
+
+@pytest.mark.parametrize("fleet", [1, 7, 35, 50, 200, 1_000, 5_000])
+def test_processes_share_what_they_record(fleet: int) -> None:
+    allowance = Allowance(live_events.MAX_ROUTINE)
+    allowance.renew(0.0, fleet)
+    seconds = 2_000
+    recorded = 0
+    for second in range(seconds):
+        recorded += allowance.left
+        allowance.left = 0  # all of it is used
+        allowance.renew(float(second), fleet)
+
+    per_second = recorded * fleet / seconds
+
+    assert live_events.MAX_ROUTINE / 2 < per_second <= live_events.MAX_ROUTINE * 1.03
+
+
+def test_one_of_many_processes_records_a_few_events_and_counts_the_others(
+    redis_server: Store, settings: Any, at_rest: None, viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record_events(settings)
+    monkeypatch.setattr(RECORDER, "fleet", 1_000)
+    RECORDER.flush()  # the first share
+    for _ in range(20):
+        work(add.enqueue(2, 3))
+        RECORDER.flush()
+    work(fail.using(max_attempts=1).enqueue())
+    RECORDER.flush()
+
+    found = events_of(viewer)
+
+    assert [each["kind"] for each in reversed(found) if each["subject"]] == ["started", "failed"]
+    assert sum(each["left_out"] for each in found) == 20 * 2 - 1 + 1, "none is forgotten"
+
+
+def test_worker_processes_know_how_many_they_are(redis_server: Store, children: Children) -> None:
+    queue_worker(children)
+    assert fleet_size.enqueue().get(60) == 1
+
+    others = {f"host:{number}.a": server_ms(redis_server) for number in range(999)}
+    redis_server.raw.zadd(f"{home().base}:workers", others)
+
+    eventually(lambda: fleet_size.enqueue().get(60) == 1_000)

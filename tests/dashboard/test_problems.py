@@ -331,17 +331,10 @@ def test_all_of_many_queues_are_looked_at(redis_server: Store, viewer: Client) -
     assert page.index("failing") < page.index("queue-1")
 
 
-@pytest.mark.parametrize("is_registered", [True, False])
-def test_queue_of_workers_beyond_the_latest_ones_is_served(
-    redis_server: Store, viewer: Client, settings: Any, is_registered: bool
-) -> None:
-    """Workers of earlier versions do not register for their queues."""
+def test_queue_of_workers_beyond_the_latest_ones_is_served(redis_server: Store, viewer: Client, settings: Any) -> None:
     taskqueue_settings(settings, LEASE=300)
     for number in range(50):
         write_worker(redis_server, f"mail:{number}.a", seen_s=1, queues=["mail"])
-        if is_registered:
-            seen_ms = redis_server.raw.zscore(f"{home().base}:workers", f"mail:{number}.a")
-            redis_server.raw.zadd(f"{home().base}:q:mail:workers", {f"mail:{number}.a": seen_ms})
     for number in range(300):
         write_worker(redis_server, f"app:{number}.a")
     write_worker(redis_server, "dead:1.a", seen_s=400)

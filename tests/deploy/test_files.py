@@ -27,6 +27,8 @@ from tools.localserver import LocalServer, valkey_binary
 
 DEPLOY = ROOT / "deploy"
 YAML_FILES = sorted(DEPLOY.rglob("*.yaml"))
+#: Recipes of autoscalers.
+SCALING = [DEPLOY / "kubernetes" / name for name in ("keda.yaml", "keda-without-prometheus.yaml", "hpa.yaml")]
 #: Pages for operators, whose commands are checked as well.
 PAGES = [
     ROOT / "docs" / "guides" / f"{name}.md"
@@ -137,16 +139,30 @@ def test_mounted_and_copied_files_exist() -> None:
 
 def test_metrics_of_alerts_and_scaling_are_exported() -> None:
     rules = documents(DEPLOY / "prometheus" / "rules.yaml")[0]["groups"][0]["rules"]
-    expressions = [rule["expr"] for rule in rules]
-    expressions += [
-        trigger["metadata"]["query"]
-        for trigger in documents(DEPLOY / "kubernetes" / "keda.yaml")[0]["spec"]["triggers"]
-    ]
+    texts = [*(rule["expr"] for rule in rules), *(path.read_text() for path in SCALING)]
     reference = (ROOT / "docs" / "reference" / "metrics.rst").read_text()
 
-    used = {name for text in expressions for name in re.findall(r"redis_components_(\w+)", text)}
+    used = {name for text in texts for name in re.findall(r"redis_components_(\w+)", text)}
     assert {name for name in used if f"``{name}``" not in reference} == set()
     assert all(rule["labels"]["severity"] in ("critical", "warning") for rule in rules)
+
+
+@pytest.mark.parametrize("path", SCALING, ids=lambda path: path.stem)
+def test_autoscalers_divide_by_the_slots_of_a_pod_and_select_its_queues(path: Path) -> None:
+    worker = documents(DEPLOY / "kubernetes" / "worker.yaml")[0]
+    [container] = worker["spec"]["template"]["spec"]["containers"]
+    words = container["command"]
+    options = load_command_class(get_commands()["runworker"], "runworker").create_parser("manage.py", "runworker")
+    parsed = options.parse_args(words[words.index("runworker") + 1 :])
+
+    scaler = documents(path)[-1]["spec"]
+    text = path.read_text()
+
+    assert scaler["scaleTargetRef"]["name"] == worker["metadata"]["name"]
+    [slots] = re.findall(r'(?:threshold|targetValue|averageValue): "(\d+)"', text)
+    assert int(slots) == parsed.processes * parsed.threads
+    [queues] = re.findall(r'queue=~?"([^"]+)"|values: \[([^\]]+)\]', text)
+    assert set(re.split(r"\W+", "".join(queues))) <= set(parsed.queues)
 
 
 def test_server_starts_with_the_options_and_the_users(tmp_path: Path, redis_server: Store) -> None:

@@ -13,6 +13,7 @@ import pytest
 from django.contrib.auth.models import Permission
 from django.core.management import call_command
 
+from django_redis_components.analytics import PageViews
 from django_redis_components.autocomplete import RecentList
 from django_redis_components.core.client import connections
 from django_redis_components.core.observability.catalog import RECORDER
@@ -267,3 +268,19 @@ def test_invalid_settings_are_findings(settings: Any) -> None:
     settings.REDIS_COMPONENTS = {"PREFIXX": "a"}
 
     assert "drc.E001" in run_command("redis", "doctor", code=2)
+
+
+@pytest.mark.contract
+@pytest.mark.parametrize(("site", "is_shared"), [("default", True), ("web", False)])
+def test_page_views_in_the_slot_of_the_queue_are_reported_on_a_cluster(
+    store: Store, settings: Any, site: str, is_shared: bool
+) -> None:
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "ANALYTICS": {"SITE": site}}
+    assert "shared_slot" not in [each["code"] for each in doctor_findings()], "nothing is counted"
+    PageViews(site).hit("/")
+
+    found = [each for each in doctor_findings() if each["code"] == "shared_slot"]
+
+    assert bool(found) == (is_shared and store.is_cluster)
+    if found:
+        assert f'The page views of site "{site}" and the task queue are in one slot (5718)' in found[0]["text"]

@@ -22,6 +22,7 @@ from django.dispatch import receiver
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import TaskDelayed
+from django_redis_components.core.observability.live_events import RECORDER
 from django_redis_components.core.protocol import Command
 from django_redis_components.core.settings import conf
 from django_redis_components.locks import Lock
@@ -57,6 +58,12 @@ class ExitingTextError(Exception):
 
     def __str__(self) -> str:
         raise SystemExit(1)
+
+
+@task
+def fleet_size() -> int:
+    """How many worker processes the one that runs this knows of."""
+    return RECORDER.fleet
 
 
 @task

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from django_redis_components.dashboard.problems.incidents import Incident
 from django_redis_components.taskqueue.stats.histogram import BUCKETS, Histogram, bounds_of
 from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, TaskQueueOverview
+from django_redis_components.taskqueue.stats.scaling import wanted_capacity
 from django_redis_components.taskqueue.stats.totals import QueueTotals
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def families_of(
     yield from _depth_families(overview.queues)
     yield from _total_families(totals)
     yield from _worker_families(overview)
+    yield from _scaling_families(overview, totals)
     yield _gauge(f"{QUEUE}_poller_active", "Whether a poller is active.", (), [((), overview.poller is not None)])
     if overview.eviction_policy is not None:
         text = "Whether the server may evict tasks when its memory is full."
@@ -100,6 +102,14 @@ def _worker_families(overview: TaskQueueOverview) -> Iterator[Metric]:
     yield _gauge(f"{QUEUE}_busy_threads", "Threads of live workers that run a task.", (), [((), busy)])
 
 
+def _scaling_families(overview: TaskQueueOverview, totals: Sequence[QueueTotals]) -> Iterator[Metric]:
+    wanted = wanted_capacity(overview, totals).items()
+    text = "Tasks of the queue that should run at once, so that the ready ones start within a minute."
+    yield _gauge(f"{QUEUE}_wanted_slots", text, ("queue",), [((name,), each.slots) for name, each in wanted])
+    text = "Worker processes with these slots, if they serve this queue alone; 0 if none is needed."
+    yield _gauge(f"{QUEUE}_wanted_workers", text, ("queue",), [((name,), each.workers) for name, each in wanted])
+
+
 def _gauge(name: str, help_text: str, labels: Sequence[str], rows: Iterable[tuple[Sequence[str], float]]) -> Metric:
     from prometheus_client.metrics_core import GaugeMetricFamily
 
@@ -110,12 +120,12 @@ def _gauge(name: str, help_text: str, labels: Sequence[str], rows: Iterable[tupl
 
 
 def _histogram(name: str, help_text: str, by_queue: dict[str, Histogram]) -> Metric:
-    """Return a histogram without sum and count: Redis stores no sum, and OpenMetrics allows no count without one."""
+    """Return a histogram. Redis stores no sum: it is that of the middles of the buckets."""
     from prometheus_client.metrics_core import HistogramMetricFamily
 
     family = HistogramMetricFamily(name, help_text, labels=("queue",))
     for queue, histogram in by_queue.items():
-        family.add_metric((queue,), _buckets_of(histogram), None)
+        family.add_metric((queue,), _buckets_of(histogram), histogram.total_s)
     return family
 
 

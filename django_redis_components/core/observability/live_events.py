@@ -24,7 +24,7 @@ from django_redis_components.core.protocol import Command
 from django_redis_components.core.settings import conf
 from django_redis_components.core.text import encodable
 
-#: Events that a process records between two transfers.
+#: Events that a process records between two transfers, and all worker processes together in a second, about.
 MAX_EVENTS = 50
 #: Those of them that may be routine: starts and successes. The rest is left to failures, retries and locks.
 MAX_ROUTINE = 35
@@ -103,10 +103,40 @@ class LockWait:
         return LiveEvent(kind, self._subject, self._name, duration_s=now - self.started_at)
 
 
+class Allowance:
+    """How many events of a sort this process may still record: its share of what all worker processes record.
+
+    A share of less than one a second is one event in several seconds. Threads take from it without a lock, so that they
+    may take one more each.
+
+    Attributes:
+        left: how many.
+    """
+
+    __slots__ = ("_of_fleet", "_renew_at", "left")
+
+    def __init__(self, of_fleet: int) -> None:
+        """Args: of_fleet: how many all processes record in a second."""
+        self._of_fleet = self.left = of_fleet
+        self._renew_at = 0.0
+
+    def renew(self, now: float, fleet: int) -> bool:
+        """Allow the share of a second, once the last one is used up and its time is over; return whether any is left.
+
+        Args:
+            fleet: number of worker processes.
+        """
+        if now >= self._renew_at:
+            self.left = max(1, self._of_fleet // fleet)
+            self._renew_at = now + fleet / self._of_fleet if fleet > self._of_fleet else now
+        return self.left > 0
+
+
 class LiveRecorder(Collector):
     """Records the events of this process.
 
     Attributes:
+        fleet: number of worker processes, of which this is one.
         source: id of this worker; "": host and process are used.
         is_open: whether a routine event may have room. A worker that runs tens of thousands of tasks a second asks no
             method that they have none.
@@ -116,6 +146,7 @@ class LiveRecorder(Collector):
     name = "live-events"
     logger = guarded_logger("django_redis_components.dashboard")
     warning = "Events cannot be recorded for the page Live: %s"
+    fleet = 1
 
     def reset(self) -> None:
         """See the base class."""
@@ -127,6 +158,7 @@ class LiveRecorder(Collector):
         self._left_out_taken = 0
         self.leave_out = self._left_out.__next__
         self.is_open = True
+        self._routine, self._others = Allowance(MAX_ROUTINE), Allowance(MAX_EVENTS)
         self._waits: dict[int, LockWait] = {}
         self.source = ""
 
@@ -135,7 +167,9 @@ class LiveRecorder(Collector):
         if not is_on():
             self.is_open = False  # until the settings change
             return False
-        if len(self._events) < (MAX_ROUTINE if is_routine else MAX_EVENTS):
+        allowance = self._routine if is_routine else self._others
+        if allowance.left > 0 and len(self._events) < MAX_EVENTS:
+            allowance.left -= 1
             return True
         self.leave_out()
         return False
@@ -143,7 +177,7 @@ class LiveRecorder(Collector):
     def add(self, using: str, event: LiveEvent) -> None:
         """Record an event of a connection, for which there is room."""
         self._events.append((time.monotonic(), using, event))
-        self.is_open = len(self._events) < MAX_ROUTINE
+        self.is_open = self._routine.left > 0 and len(self._events) < MAX_ROUTINE
         self.notify()  # after `is_open`, which the transfer sets again
 
     def send(self, using: str, event: LiveEvent) -> None:
@@ -168,6 +202,9 @@ class LiveRecorder(Collector):
         """See the base class."""
         now = time.monotonic()
         events = [*self._taken(), *self._long_waits(now)]
+        self._renew_allowances(now)
+        if not events:
+            return {}
         left_out = self._take_left_out() + len(events[MAX_EVENTS:])
         events = events[:MAX_EVENTS]
         if left_out:
@@ -189,7 +226,11 @@ class LiveRecorder(Collector):
         with contextlib.suppress(IndexError):
             while True:
                 yield self._events.popleft()
-        self.is_open = True
+
+    def _renew_allowances(self, now: float) -> None:
+        self.is_open = self._routine.renew(now, self.fleet)
+        if not self._others.renew(now, self.fleet) or not self.is_open:
+            self.notify()  # in a second, for the next renewal
 
     def _take_left_out(self) -> int:
         total = next(self._left_out)

@@ -18,6 +18,7 @@ from django_redis_components.management.arguments import address, queue, weights
 from django_redis_components.management.base import ExitCode
 from django_redis_components.management.plain_output import PlainOutputCommand
 from django_redis_components.management.posix import require_posix
+from django_redis_components.taskqueue.store.workers import THREADS
 from django_redis_components.taskqueue.worker.options import ASYNC_CONCURRENCY, WorkerOptions
 
 
@@ -130,9 +131,9 @@ def _add_concurrency_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--threads",
         type=whole_number(1, 1_000),
-        default=8,
+        default=THREADS,
         metavar="N",
-        help="concurrent tasks in one process, 1 to 1000 (default: 8)",
+        help=f"concurrent tasks in one process, 1 to 1000 (default: {THREADS})",
     )
     parser.add_argument(
         "--async-concurrency",

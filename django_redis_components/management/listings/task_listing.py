@@ -17,6 +17,7 @@ from django_redis_components.taskqueue.json_codec import pack
 from django_redis_components.taskqueue.record import TaskRecord
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.schedules.status import ScheduleInfo, ScheduleSnapshot
+from django_redis_components.taskqueue.stats.erlang import QueuePlan
 from django_redis_components.taskqueue.stats.errors import ErrorGroup
 from django_redis_components.taskqueue.stats.groups import GroupInfo
 from django_redis_components.taskqueue.stats.metrics import Metrics
@@ -42,6 +43,22 @@ def of_queues(queues: Sequence[QueueInfo], done: Mapping[str, Metrics], now: dat
     ]
     numbers = (*counts, "OLDEST", "NEXT DUE", "OUT/MIN 1H", "WAIT P95", "RUN P95")
     return TextTable(("QUEUE", *numbers, "PAUSED"), rows, frozenset(numbers))
+
+
+def of_plans(plans: Sequence[QueuePlan]) -> TextTable:
+    """Return a table of what queues need; empty cells without runs."""
+    rows = [
+        (
+            plan.queue,
+            *((_rate(plan.per_second * 60), short(plan.mean_run), f"{plan.load:.3g}") if plan.slots else ("", "", "")),
+            f"{plan.slots:,}",
+            f"{plan.workers:,}",
+            f"{plan.busy:.0%}" if plan.slots else "",
+        )
+        for plan in plans
+    ]
+    numbers = ("RUNS/MIN", "MEAN RUN", "LOAD", "SLOTS", "WORKERS", "BUSY")
+    return TextTable(("QUEUE", *numbers), rows, frozenset(numbers))
 
 
 def of_groups(groups: Sequence[GroupInfo]) -> TextTable:

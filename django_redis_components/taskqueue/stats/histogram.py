@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 #: Buckets: below 1 ms, then two per doubling. The last one has no upper bound (from about 2.3 hours).
 BUCKETS = 48
@@ -20,6 +21,23 @@ class Histogram:
     def count(self) -> int:
         """Number of durations."""
         return sum(self.buckets)
+
+    @property
+    def total_s(self) -> float:
+        """About the sum of the durations in seconds, at most 18 % off: each counts as the middle of its bucket."""
+        return self.total_within(math.inf)
+
+    @property
+    def mean_s(self) -> float | None:
+        """About the mean in seconds; None if empty."""
+        count = self.count
+        return self.total_s / count if count else None
+
+    def total_within(self, limit_s: float) -> float:
+        """Return about the sum of the durations in seconds, of each not more than `limit_s`."""
+        return sum(
+            count * min(middle_s, limit_s) for count, middle_s in zip(self.buckets, _MIDDLES_S, strict=True) if count
+        )
 
     @property
     def p50(self) -> float | None:
@@ -60,3 +78,14 @@ def bounds_of(bucket: int) -> tuple[float, float]:
     low_s = FIRST_S * 2 ** ((bucket - 1) / 2) if bucket else 0.0
     is_last = bucket == BUCKETS - 1
     return low_s, low_s if is_last else FIRST_S * 2 ** (bucket / 2)
+
+
+def _middle_of(bucket: int) -> float:
+    """Return the mean of durations whose logarithms are evenly distributed in a bucket; in the first, the durations."""
+    low_s, high_s = bounds_of(bucket)
+    if not low_s or low_s == high_s:
+        return (low_s + high_s) / 2
+    return (high_s - low_s) / math.log(high_s / low_s)
+
+
+_MIDDLES_S = tuple(_middle_of(bucket) for bucket in range(BUCKETS))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import operator
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -152,16 +151,17 @@ def read_depths(shard: Shard, *names: str) -> Flow[list[QueueInfo]]:
 def read_overview(
     shard: Shard, *, with_metrics: bool = True, with_all_workers: bool = False
 ) -> Flow[TaskQueueOverview]:
-    """Read queues, workers and poller in two round trips, and in one more for each further 500 queues.
+    """Read queues, workers and poller in two round trips; in more with over 500 queues or 200 workers.
 
     Args:
         with_metrics: whether to read the metrics of 50 queues (see `TaskQueueOverview`), and what has failed in them.
         with_all_workers: whether to return up to 5,000 workers.
     """
+    newest = MAX_ALL_WORKERS if with_all_workers else MAX_WORKERS
     depths, heartbeats, poller, info = yield Batch(
         [
             _first_request(shard),
-            Read("ZREVRANGE", shard.key(Key.workers), 0, MAX_ALL_WORKERS - 1, "WITHSCORES"),
+            Read("ZREVRANGE", shard.key(Key.workers), 0, newest - 1, "WITHSCORES"),
             Read("GET", shard.key(Key.poller)),
             Command("INFO", *INFO_SECTIONS, key=shard.base, retry=True),
         ],
@@ -172,19 +172,21 @@ def read_overview(
             raise reply
     now_us, _, _, worker_count, live_count = depths
     rows = _valid_rows((yield from _all_rows(shard, depths)))
-    all_seen_ms = {worker.decode(): float(ms) for worker, ms in zip(heartbeats[::2], heartbeats[1::2], strict=True)}
-    listed = list(all_seen_ms) if with_all_workers else _selected(list(all_seen_ms))
-    seen_ms = all_seen_ms if _has_unserved_queue(rows) else {worker: all_seen_ms[worker] for worker in listed}
+    seen_ms = _heartbeats(heartbeats)
+    if worker_count > newest:
+        oldest = yield Read("ZRANGE", shard.key(Key.workers), 0, MAX_OLDEST - 1, "WITHSCORES")
+        latest = dict(list(seen_ms.items())[: newest - MAX_OLDEST])
+        seen_ms = latest | dict(reversed(_heartbeats(oldest).items()))
     measured, unregistered, failing = _selected_queues(rows) if with_metrics else ([], [], [])
     details = yield from _read_details(shard, seen_ms, measured, unregistered, failing)
     reports, recent, names, main_errors, again = details
     rows = [again.get(row[0], row) for row in rows]
     heartbeats_and_reports = zip(seen_ms.items(), reports, strict=True)
-    workers = {worker: worker_info(worker, at_ms, report, now_us) for (worker, at_ms), report in heartbeats_and_reports}
+    workers = [worker_info(worker, at_ms, report, now_us) for (worker, at_ms), report in heartbeats_and_reports]
     return TaskQueueOverview(
         at=moment_of(now_us),
-        queues=_with_live_workers([_depth(row, now_us) for row in rows], workers.values()),
-        workers=[workers[worker] for worker in listed],
+        queues=[_depth(row, now_us) for row in rows],
+        workers=workers,
         poller=poller.decode() if poller else None,
         eviction_policy=eviction_policy_of(info),
         metrics=recent,
@@ -208,11 +210,9 @@ def read_traffic(
     return metrics.parse_recent(recent, OVERVIEW_MINUTES), arrivals
 
 
-def _selected(workers: list[str]) -> list[str]:
-    """Return the workers that are shown, of these by heartbeat: of many the latest, and the oldest."""
-    if len(workers) <= MAX_WORKERS:
-        return workers
-    return workers[: MAX_WORKERS - MAX_OLDEST] + workers[-MAX_OLDEST:]
+def _heartbeats(reply: list[bytes]) -> dict[str, float]:
+    """Return the latest heartbeats by worker, from a reply that has both in turn."""
+    return {worker.decode(): float(seen_ms) for worker, seen_ms in zip(reply[::2], reply[1::2], strict=True)}
 
 
 def _selected_queues(rows: list[Any]) -> tuple[list[bytes], list[bytes], list[bytes]]:
@@ -253,17 +253,6 @@ def _all_rows(shard: Shard, reply: Any) -> Flow[list[Any]]:
         _, rows, following, *_ = yield _stats_request(shard, following)
         found |= {row[0]: row for row in rows}
     return list(found.values())
-
-
-def _has_unserved_queue(rows: list[Any]) -> bool:
-    """Return whether a queue has ready tasks and no registered worker; then the reports of all workers are read."""
-    return any(row[1] and not row[-1] for row in rows)
-
-
-def _with_live_workers(queues: list[QueueInfo], workers: Iterable[WorkerInfo]) -> list[QueueInfo]:
-    """Count the workers that were read, too: those of earlier versions do not register for their queues."""
-    counted = Counter(queue for worker in workers if worker.is_alive for queue in worker.queues)
-    return [dataclasses.replace(queue, live_workers=max(queue.live_workers, counted[queue.name])) for queue in queues]
 
 
 def _valid_rows(rows: list[Any]) -> list[Any]:

@@ -19,25 +19,37 @@ from django_redis_components.taskqueue.stats.metrics import CounterSet, Counts
 from django_redis_components.taskqueue.stats.queue_stats import MAX_QUEUES
 from django_redis_components.taskqueue.store.scripts import READ_TOTALS
 
+#: The latest minutes that count as recent, with the one that has not ended.
+RECENT_MINUTES = 6
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QueueTotals:
-    """What was counted for a queue since its first task."""
+    """What was counted for a queue since its first task.
+
+    Attributes:
+        recent_run_time: of the runs that ended in the last `recent_s` seconds, up to six minutes: since the beginning
+            of the first of these minutes in which one ended.
+    """
 
     name: str
     counts: Counts
     wait_time: Histogram
     run_time: Histogram
+    recent_run_time: Histogram
+    recent_s: float
 
 
 def read_totals(shard: Shard) -> Flow[list[QueueTotals]]:
     """Read the totals of all known queues (at most 5,000) and of those in the settings: 200 in a round trip."""
-    following, rows = yield READ_TOTALS(base=shard.base, first=0, queues=conf.settings().taskqueue.queues or ())
-    found = {row[0]: row for row in rows}
+    following, rows, now_us, unadded = yield READ_TOTALS(
+        base=shard.base, first=0, queues=conf.settings().taskqueue.queues or ()
+    )
+    found = {row[0]: _totals(row, now_us, unadded) for row in rows if _is_valid(row[0])}
     while following and following < MAX_QUEUES:
-        following, rows = yield READ_TOTALS(base=shard.base, first=following, queues=())
-        found |= {row[0]: row for row in rows}
-    return [_totals(row) for name, row in found.items() if _is_valid(name)]
+        following, rows, now_us, unadded = yield READ_TOTALS(base=shard.base, first=following, queues=())
+        found |= {row[0]: _totals(row, now_us, unadded) for row in rows if _is_valid(row[0])}
+    return list(found.values())
 
 
 def _is_valid(name: bytes) -> bool:
@@ -49,8 +61,22 @@ def _is_valid(name: bytes) -> bool:
     return True
 
 
-def _totals(row: list[Any]) -> QueueTotals:
-    counters = CounterSet()
-    for data in row[1:]:
-        counters.add(data)
-    return QueueTotals(row[0].decode(), counters.counts(), counters.wait_time(), counters.run_time())
+def _totals(row: list[Any], now_us: int, unadded: int) -> QueueTotals:
+    """Return the totals of a row.
+
+    Args:
+        unadded: how many of the latest minutes are not in the total.
+    """
+    name, total, *rest = row
+    minutes = dict(zip(rest[::2], rest[1::2], strict=True))
+    counters, recent = CounterSet(), CounterSet()
+    counters.add(total)
+    for ago, data in minutes.items():
+        if ago < unadded:
+            counters.add(data)
+        if ago < RECENT_MINUTES:
+            recent.add(data)
+    oldest = max((ago for ago in minutes if ago < RECENT_MINUTES), default=0)
+    recent_s = oldest * 60 + now_us / 1e6 % 60
+    totals = counters.counts(), counters.wait_time(), counters.run_time()
+    return QueueTotals(name.decode(), *totals, recent.run_time(), recent_s)

@@ -23,6 +23,8 @@ STACK = "stack"
 MAX_ID, MAX_AUTHOR = 300, 150
 #: Running tasks that a worker reports, those that have run longest: about 140 bytes each. Longest name of a task there.
 MAX_RUNS, MAX_NAME = 25, 200
+#: Default number of threads of a worker process.
+THREADS = 8
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

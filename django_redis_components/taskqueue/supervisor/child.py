@@ -138,6 +138,7 @@ class Child:
         self.is_quiet = False
         self.reported_state = ""
         self._restart_reason = ""
+        self._fleet = 1
         self._throughput = Throughput()
         #: Cancelled tasks: token, and when the process is terminated if the task still runs.
         self._cancelled: dict[str, tuple[str, float]] = {}
@@ -188,6 +189,12 @@ class Child:
     def request_heartbeat(self) -> None:
         """Request a heartbeat now."""
         send_command(self._command_fd, "heartbeat")
+
+    def report_fleet(self, count: int) -> None:
+        """Let the process know how many worker processes there are, if that has changed."""
+        if count != self._fleet:
+            self._fleet = count
+            send_command(self._command_fd, "fleet", fleet=count)
 
     def request_stack(self, task_id: str, op: str) -> None:
         """Let the process send the stack of a running task to the operator who has asked for it."""
@@ -350,8 +357,9 @@ def renew_leases(children: Sequence[Child], lease_s: float, using: str, control:
             failed.append(str(child.pid))
             error = reply
         else:
-            *renewal, commands = reply
+            *renewal, commands, fleet = reply
             _apply_renewal(child, *renewal)
+            child.report_fleet(fleet)
             if child is children[0]:
                 control.receive(commands, executed)
     return f"Cannot renew the leases of process {', '.join(failed)} ({error})." if failed else ""

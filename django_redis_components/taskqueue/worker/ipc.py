@@ -92,21 +92,24 @@ class ProcessCommand(NamedTuple):
 
     Attributes:
         verb: "cancel" (interrupt the run), "terminate" (exit because of this task), "heartbeat" (send one now),
-            "restart" (fetch nothing more, exit after the running tasks) or "stack" (send that of a task).
+            "restart" (fetch nothing more, exit after the running tasks), "stack" (send that of a task) or "fleet" (know
+            how many worker processes there are).
         task_id, token: the run to cancel, or because of which to exit; of a stack the task, and an id of the request.
         reason: of a restart.
+        fleet: number of worker processes.
     """
 
     verb: str
     task_id: str = ""
     token: str = ""
     reason: str = ""
+    fleet: int = 0
 
 
-def send_command(fd: int, verb: str, task_id: str = "", token: str = "", *, reason: str = "") -> None:
+def send_command(fd: int, verb: str, task_id: str = "", token: str = "", *, reason: str = "", fleet: int = 0) -> None:
     """Send a `ProcessCommand` to a worker process. It is dropped if the pipe is full or closed."""
     with contextlib.suppress(BlockingIOError, BrokenPipeError):
-        os.write(fd, json.dumps(ProcessCommand(verb, task_id, token, reason)).encode() + b"\n")
+        os.write(fd, json.dumps(ProcessCommand(verb, task_id, token, reason, fleet)).encode() + b"\n")
 
 
 class CommandReader:

@@ -247,6 +247,8 @@ class _StopRequests:
                 self.restart(command.reason)
             elif command.verb == "stack":
                 worker.send_stack(command.task_id, command.token)
+            elif command.verb == "fleet":
+                RECORDER.fleet = command.fleet
         return fatal
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,8 @@ from django_redis_components.dashboard.problems.incidents import Acknowledgment,
 from django_redis_components.dashboard.problems.storage import change_state
 from django_redis_components.dashboard.problems.watcher import ProblemWatcher
 from django_redis_components.taskqueue import get_queue
+from django_redis_components.taskqueue.stats.histogram import BUCKETS, bounds_of
+from django_redis_components.taskqueue.stats.metrics import OUTCOMES, SIZE
 from tests.dashboard.support import write_poller, write_worker
 from tests.support import Store, skip_missing
 from tests.taskqueue.support import base_key, queue_key, recover, server_ms, taskqueue_settings, work_off
@@ -144,6 +148,49 @@ def test_buckets_are_cumulative_and_their_bounds_double(redis_server: Store, reg
     assert [bound for bound, _ in buckets][:3] == [0.001, 0.002, 0.004]
     assert buckets == sorted(buckets)
     assert len(buckets) == 25
+
+
+def test_histograms_have_a_count_and_about_a_sum(redis_server: Store, registry: Any) -> None:
+    recover()
+    add.enqueue(1, 2)
+    add_runs(redis_server, seconds=20.0, count=4)
+
+    total = value(registry, "taskqueue_run_seconds_sum", queue="default")
+
+    assert value(registry, "taskqueue_run_seconds_count", queue="default") == 4
+    assert total == pytest.approx(4 * 20, rel=0.2)
+
+
+def test_wanted_capacity_follows_the_tasks(redis_server: Store, registry: Any) -> None:
+    def wanted() -> list[float | None]:
+        return [value(registry, f"taskqueue_wanted_{what}", queue="default") for what in ("slots", "workers")]
+
+    add.enqueue(1, 2)
+    assert wanted() == [1, 1], "the first task of a site without workers"
+    work_off()
+    write_worker(redis_server, "here:a", threads=4)
+    for _ in range(50):
+        add.enqueue(1, 2)
+    add_runs(redis_server, seconds=20.0, count=10)
+
+    slots, workers = wanted()
+
+    assert 17 <= slots <= 51, "50 tasks of 20 s in a minute"
+    assert workers == math.ceil(slots / 4)
+
+    get_queue("default").purge()
+    redis_server.raw.delete(*redis_server.raw.keys(f"{queue_key(redis_server, 'minute')}:*"))
+
+    assert wanted() == [0, 0]
+
+
+def add_runs(store: Store, *, seconds: float, count: int) -> None:
+    """Count runs of the current minute."""
+    bucket = next(at for at in range(BUCKETS) if bounds_of(at)[1] > seconds)
+    numbers = [count, *[0] * (SIZE - 1)]
+    numbers[OUTCOMES + BUCKETS + bucket] = count
+    key = queue_key(store, f"minute:{int(server_ms(store)) // 60_000}")
+    store.raw.set(key, struct.pack(f">{SIZE}I", *numbers), ex=600)
 
 
 def test_all_of_many_queues_and_workers_are_counted(redis_server: Store, settings: Any) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from django_redis_components.management.listings import task_listing as listing
 from django_redis_components.taskqueue import chain, get_queue
+from django_redis_components.taskqueue.stats.erlang import wait_probability
 from tests.support import Store
 from tests.taskqueue.stats.support import write_minute
 from tests.taskqueue.store.support import data, fail_many, lines, park_many, redis_command, refused
@@ -67,6 +68,26 @@ def test_status_shows_the_last_hour(redis_server: Store) -> None:
     assert (done["mail"]["finished"], done["mail"]["failed"], round(done["mail"]["per_minute"])) == (1_200, 0, 20)
     assert 0.005 < done["mail"]["run_p95_s"] < 0.006
     assert done["new"] == {"finished": 0, "failed": 0, "per_minute": 0, "wait_p95_s": None, "run_p95_s": None}
+
+
+def test_plan_states_slots_and_workers_for_the_busiest_minute(redis_server: Store) -> None:
+    note.using(queue_name="mail").enqueue("waits")
+    note.using(queue_name="new").enqueue("waits")
+    for ago, runs in ((1, 300), (2, 1_200), (3, 60)):
+        numbers = [0] * 104
+        numbers[0], numbers[8], numbers[56 + 18] = runs, runs, runs  # of about 0.43 s
+        write_minute(redis_server, ago, *numbers, queue="mail")
+
+    header, mail, new, _, text = lines("queues", "plan")
+
+    assert header.split() == ["QUEUE", "RUNS/MIN", "MEAN", "RUN", "LOAD", "SLOTS", "WORKERS", "BUSY"]
+    assert re.fullmatch(r"mail +1,200 +433 ms +8\.65 +10 +2 +87%", mail)
+    assert new.split() == ["new", "0", "0"]
+    assert text.startswith("Slots with which 95% of the tasks start within 1.0 s in the busiest of the last 60 minutes")
+    strict = data("queues", "plan", "mail", "--wait", "0", "--share", "99", "--threads", "4", "--minutes", "3")
+    [found] = strict["queues"]
+    assert (strict["threads"], found["queue"], found["slots"], found["workers"]) == (4, "mail", 17, 5)
+    assert wait_probability(found["load"], 17) < 0.01 < wait_probability(found["load"], 16)
 
 
 def test_status_shows_how_many_tasks_wait_for_a_limit(store: Store) -> None:

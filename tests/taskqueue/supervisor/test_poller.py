@@ -414,7 +414,7 @@ def test_lease_of_a_dead_worker_expires_although_the_clock_was_set_back(redis_se
     assert poller.is_active, "the lease of a dead poller is taken over"
     assert redis_server.raw.zscore(base_key(redis_server, "workers"), "dead") is None
     call = renewal("alive", [job.id, job.token], lease_ms=30_000)
-    assert connections.client().execute(call) == [[], [], []]
+    assert connections.client().execute(call)[:3] == [[], [], []]
     contact(redis_server, hold_ms=-1)
     next_round(poller)
     assert waits_in_front(redis_server) == [dead.encode()]

@@ -51,7 +51,7 @@ def test_leases_are_renewed_whatever_text_a_report_has(store: Store) -> None:
     # A variable of the environment that is not UTF-8 has lone surrogates.
     info = WorkerReport(host="\udc80", version="v\udcff1 \N{SNOWMAN} \x00").encode()
 
-    assert connections.client().execute(renewal("a:1.x", [], lease_ms=60_000, info=info)) == [[], [], []]
+    assert connections.client().execute(renewal("a:1.x", [], lease_ms=60_000, info=info))[:3] == [[], [], []]
 
     assert store.raw.zrange(base_key(store, "deploys"), 0, -1) == ["v?1 \N{SNOWMAN} \x00".encode()]
     assert WorkerReport.parse(info.encode()).version == "v?1 \N{SNOWMAN} \x00"

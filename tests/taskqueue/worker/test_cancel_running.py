@@ -54,7 +54,7 @@ def asked_to_end(fetcher: Fetcher) -> dict[str, float]:
     """What a heartbeat tells: tasks that shall end, and the milliseconds that they have."""
     leases = [part for pair in fetcher.leases.items() for part in pair]
     call = renewal(WORKER, leases, lease_ms=15_000)
-    _, asked, _ = connections.client().execute(call)
+    _, asked, *_ = connections.client().execute(call)
     return {task_id.decode(): left_ms for task_id, left_ms in zip(asked[::2], asked[1::2], strict=True)}
 
 

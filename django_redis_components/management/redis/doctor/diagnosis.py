@@ -17,6 +17,7 @@ from django_redis_components.management.redis.doctor.keyspace import check_keys
 from django_redis_components.management.redis.doctor.names import check_names
 from django_redis_components.management.redis.doctor.permissions import check_database, check_redis_user
 from django_redis_components.management.redis.doctor.server import check_server
+from django_redis_components.management.redis.doctor.slots import check_slots
 from django_redis_components.management.redis.doctor.tasks import check_tasks
 from django_redis_components.taskqueue.shards import home
 
@@ -45,6 +46,7 @@ def diagnose(using: str, scan: int) -> Report:
     if is_supported:
         check_redis_user(client, report)
         check_formats(using, client, report)
+        check_slots(using, shard, client, report)
         check_names(client, report)
         check_keys(shard, client, report, scan)
     check_database(report)

@@ -6,16 +6,19 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from django_redis_components.management.arguments import queue, seconds, whole_number
+from django_redis_components.management.arguments import queue, seconds, wait_seconds, whole_number
 from django_redis_components.management.base import CommandResult, add_subcommands, add_yes, system_user
 from django_redis_components.management.redis import groups
 from django_redis_components.management.redis.queues.operations import QueueOperations
 from django_redis_components.taskqueue.stats.errors import MAX_ERRORS
 from django_redis_components.taskqueue.stats.groups import MAX_GROUPS
+from django_redis_components.taskqueue.stats.metrics import MAX_MINUTES
+from django_redis_components.taskqueue.store.workers import THREADS
 
 #: Commands and their descriptions.
 VERBS = {
     "status": "show the depths and the throughput of queues, workers and poller",
+    "plan": "state how many workers the load of the last hours needs",
     "errors": "list the errors of a queue in groups, newest first",
     "groups": "list the groups of a queue that are served in turn",
     "pause": "stop fetching tasks of a queue, or of one of its groups; running tasks finish",
@@ -33,9 +36,11 @@ class Group(groups.CommandGroup):
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the commands."""
         made = add_subcommands(parser, VERBS)
-        made["status"].add_argument("names", nargs="*", type=queue, metavar="NAME", help="queues (default: all)")
+        for verb in ("status", "plan"):
+            made[verb].add_argument("names", nargs="*", type=queue, metavar="NAME", help="queues (default: all)")
+        _add_plan_arguments(made["plan"])
         for verb in VERBS:
-            if verb != "status":
+            if verb not in ("status", "plan"):
                 made[verb].add_argument("name", type=queue, metavar="NAME", help="name of the queue")
         made["errors"].add_argument(
             "--limit",
@@ -66,6 +71,12 @@ class Group(groups.CommandGroup):
     def perform_status(self, options: dict[str, Any]) -> CommandResult:
         """See `QueueOperations.status`."""
         return _operations(options).status(options["names"])
+
+    def perform_plan(self, options: dict[str, Any]) -> CommandResult:
+        """See `QueueOperations.plan`."""
+        names, minutes = options["names"], options["minutes"]
+        share, threads = options["share"] / 100, options["threads"]
+        return _operations(options).plan(names, minutes=minutes, wait_s=options["wait"], share=share, threads=threads)
 
     def perform_errors(self, options: dict[str, Any]) -> CommandResult:
         """See `QueueOperations.errors`."""
@@ -113,6 +124,29 @@ class Group(groups.CommandGroup):
             kind = "unregistered" if unregistered else "failed"
             self.command.ask(f"Delete the {count:,} {kind} tasks of queue {name!r} for good?", "Nothing was deleted.")
         return operations.delete(name, ids, unregistered=unregistered)
+
+
+def _add_plan_arguments(parser: CommandParser) -> None:
+    parser.add_argument(
+        "--minutes",
+        type=whole_number(1, MAX_MINUTES),
+        default=60,
+        metavar="N",
+        help=f"plan for the busiest of the last N minutes, 1 to {MAX_MINUTES} (default: 60)",
+    )
+    parser.add_argument(
+        "--wait", type=wait_seconds, default=1.0, metavar="SECONDS", help="longest wait of a ready task (default: 1)"
+    )
+    parser.add_argument(
+        "--share", type=whole_number(1, 99), default=95, metavar="PERCENT", help="of the tasks (default: 95)"
+    )
+    parser.add_argument(
+        "--threads",
+        type=whole_number(1, 1_000),
+        default=THREADS,
+        metavar="N",
+        help=f"threads of a worker process, 1 to 1000 (default: {THREADS})",
+    )
 
 
 def _add_pause_arguments(parser: CommandParser) -> None:

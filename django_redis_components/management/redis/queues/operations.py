@@ -13,7 +13,7 @@ from django_redis_components.management.listings import task_listing
 from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.queue import Queue, get_queue
 from django_redis_components.taskqueue.shards import Shard, home
-from django_redis_components.taskqueue.stats import metrics, queue_stats
+from django_redis_components.taskqueue.stats import erlang, metrics, queue_stats
 from django_redis_components.taskqueue.stats.groups import read_groups
 
 T = TypeVar("T")
@@ -53,6 +53,29 @@ class QueueOperations:
         if not wanted and len(queues) >= queue_stats.MAX_QUEUES:
             note = f"Only the first {queue_stats.MAX_QUEUES:,} queues are listed. Pass the names of others to see them."
         return CommandResult(data, summary, task_listing.of_queues(queues, done, overview.at), note)
+
+    def plan(
+        self, names: Sequence[str] = (), *, minutes: int, wait_s: float, share: float, threads: int
+    ) -> CommandResult:
+        """Return how many slots and workers these queues, or all, need in the busiest of the last minutes.
+
+        Args:
+            wait_s, share: this share of the tasks should start within this time.
+        """
+        wanted = [self._queue(name).name for name in names]
+        known = wanted or [queue.name for queue in self._run(queue_stats.read_depths(self._shard))]
+        done: dict[str, metrics.Metrics] = {}
+        for start in range(0, len(known), metrics.MAX_QUEUES):
+            chunk = known[start : start + metrics.MAX_QUEUES]
+            done |= self._run(metrics.read_recent(self._shard, chunk, minutes))
+        plans = [erlang.plan(done[name], wait_s=wait_s, share=share, threads=threads) for name in known]
+        rows = [dataclasses.asdict(each) for each in plans]
+        data = {"minutes": minutes, "wait": wait_s, "share": share, "threads": threads, "queues": rows}
+        text = (
+            f"Slots with which {share:.0%} of the tasks start within {task_listing.short(wait_s)} in the busiest of the"
+            f" last {minutes} minutes, in workers of {threads} threads. Tasks that arrive in bursts wait longer."
+        )
+        return CommandResult(data, text, task_listing.of_plans(plans), unknown_names(self._shard, *wanted))
 
     def pause(self, name: str, *, reason: str = "", until: float | None = None) -> CommandResult:
         """Pause a queue; it resumes `until` seconds from now."""

@@ -48,6 +48,20 @@ local ctx = {
   lease_until = string.format("%.0f", now_ms + lease_ms), want = want, tasks = {}, skipped = 0,
 }
 
+-- Most queues that one command looks at.
+local MAX_TOGETHER = 64
+
+-- Return whether these queues have no tasks to start, by one command: most of many queues are empty.
+local function are_empty(from, to)
+  local keys = {}
+  for index = from, to do
+    local prefix, size = queue_key(ctx, ARGV[index], ""), #keys
+    keys[size + 1], keys[size + 2], keys[size + 3] = prefix .. P.ready, prefix .. P.requeued, prefix .. P.priority
+    keys[size + 4], keys[size + 5] = prefix .. P.scheduled, prefix .. P.turns
+  end
+  return redis.call("EXISTS", unpack(keys)) == 0
+end
+
 -- Notify another worker of the tasks that this call leaves in a queue. Return when the next one is due, if any is
 -- scheduled. `was_plain`: before the call the queue had only ready tasks.
 local function leave_rest(queue, was_plain)
@@ -62,6 +76,7 @@ local function leave_rest(queue, was_plain)
     if is_due_soon or redis.call("EXISTS", prefix .. P.ready, prefix .. P.requeued, prefix .. P.priority) > 0
       or (ctx.has_turns or ctx.grouped) and redis.call("EXISTS", prefix .. P.turns) == 1 then
       notify(ctx, "q:" .. queue)
+      ctx.has_left = true
     end
   end
   return due_ms
@@ -95,13 +110,24 @@ local others = queues > 0 and count_others(ctx, ARGV[10], base_key(ctx, K.paused
 local has_pauses = others > 0 and redis.call("EXISTS", base_key(ctx, K.paused)) == 1
 others = has_pauses and others - 1 or others
 local next_due_ms = 0
-for index = 10, 9 + queues do
-  local due_ms = has_pauses and paused_until(ctx, ARGV[index])
-  if not due_ms then
-    due_ms = leave_rest(ARGV[index], lease_from(ctx, ARGV[index], index == 10 and others or count_others(ctx, ARGV[index])))
-  end
-  if due_ms and due_ms > 0 and (next_due_ms == 0 or due_ms < next_due_ms) then
-    next_due_ms = due_ms
+local index, last, together = 10, 9 + queues, 1
+while index <= last do
+  if together > 1 and are_empty(index, math.min(index + together - 1, last)) then
+    index, together = index + together, math.min(2 * together, MAX_TOGETHER)
+  else
+    local queue, taken = ARGV[index], #ctx.tasks + ctx.skipped
+    local due_ms = has_pauses and paused_until(ctx, queue)
+    if not due_ms then
+      others = index == 10 and others or count_others(ctx, queue)
+      ctx.has_left = others > 0
+      due_ms = leave_rest(queue, lease_from(ctx, queue, others))
+    end
+    if due_ms and due_ms > 0 and (next_due_ms == 0 or due_ms < next_due_ms) then
+      next_due_ms = due_ms
+    end
+    -- A queue in which something was is followed by one of its kind: to look at several would be one command more.
+    local was_empty = not has_pauses and not ctx.has_left and #ctx.tasks + ctx.skipped == taken
+    index, together = index + 1, was_empty and 2 or 1
   end
 end
 if ctx.skipped >= MAX_SKIPPED then

@@ -9,7 +9,7 @@
 -- ARGV[6..] leases  pairs of task id and lease token
 -- DERIVED base:contact hash, base:deploys, :versions zsets, base:workers zset, base:worker:<worker> string, base:t:<id> hash,
 --         base:q:<queue>:running, :workers zsets, base:commands:<supervisor> list
--- Returns {ids of expired leases, cancellations, commands}: of each task whose cancellation was requested the id, and
+-- Returns {ids of expired leases, cancellations, commands, fleet}: fleet is the number of worker processes; of each task whose cancellation was requested the id, and
 --         the milliseconds until its run is ended by force; commands that were not executed, as `Key.commands` states
 -- Cost: O(leases + queues) times O(log n)
 local base = KEYS[1]
@@ -49,4 +49,4 @@ for index = 6, #ARGV, 2 do
   end
 end
 local commands = supervisor ~= "" and remove_executed(ctx, supervisor, executed) or {}
-return { expired, cancellations, commands }
+return { expired, cancellations, commands, redis.call("ZCARD", base_key(ctx, K.workers)) }

@@ -226,9 +226,7 @@ if flow_ref then
   add_flow(flow_ref)
 end
 
--- Those of the queue; all if none has registered for it: workers of earlier versions do not.
-local own = part_key(P.workers)
-local workers = reports_of(ctx, redis.call("EXISTS", own) == 1 and own or base_key(ctx, K.workers), MAX_WORKERS)
+local workers = reports_of(ctx, part_key(P.workers), MAX_WORKERS)
 
 local versions = versions_of(ctx, (worker_ids or "") .. "," .. string.match(lease or "", "^[^/]*"))
 local run_times = minutes_of(ctx, queue, numbers_of(ctx, queue, name or ""), RUN_TIMES)
