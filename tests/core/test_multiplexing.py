@@ -194,7 +194,7 @@ def test_idempotent_requests_on_a_lost_connection_are_sent_again(redis_server: S
     assert redis_server.raw.get(key("m", "n")) == b"50", "none was sent twice"
 
 
-def test_hung_server_costs_each_caller_one_timeout_and_late_replies_reach_nobody(stopped: Store) -> None:
+def test_hung_server_costs_each_caller_one_timeout_and_late_replies_are_dropped(stopped: Store) -> None:
     async def main() -> tuple[list[Any], float, list[Any]]:
         client = connections.aclient()
         await client.execute(Read("PING"))
@@ -314,7 +314,7 @@ def test_busy_event_loop_is_no_late_server(redis_server: Store, settings: Any, t
     assert run_async(main) == [text.encode() for text in texts]
 
 
-def test_connection_with_a_late_reply_gets_no_further_request_and_is_closed_when_nobody_waits(
+def test_connection_with_a_late_reply_gets_no_further_request_and_is_closed_when_no_caller_waits(
     proxy: Proxy, redis_server: Store, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configured = components_settings(redis_server, proxied=proxy.url)
@@ -354,7 +354,7 @@ def test_reply_that_belongs_to_no_request_replaces_the_connection(
 # What would hold up others
 
 
-def test_request_above_the_limit_has_a_connection_of_its_own(
+def test_request_above_the_limit_has_a_separate_connection(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     send, sizes = MultiplexedConnection.send, list[int]()
@@ -420,7 +420,7 @@ def test_large_replies_are_expected_for_a_while_only(redis_server: Store, monkey
 
 
 @pytest.mark.parametrize("name", ["WAIT", "wait"])
-def test_command_that_waits_in_the_server_holds_up_nobody(redis_server: Store, name: str) -> None:
+def test_command_that_waits_in_the_server_delays_no_other(redis_server: Store, name: str) -> None:
     async def main() -> Any:
         client = connections.aclient()
         await client.execute(Read("PING"))
@@ -433,7 +433,7 @@ def test_command_that_waits_in_the_server_holds_up_nobody(redis_server: Store, n
     assert run_async(main) == 0
 
 
-def test_transaction_in_a_batch_has_a_connection_of_its_own(redis_server: Store) -> None:
+def test_transaction_in_a_batch_has_a_separate_connection(redis_server: Store) -> None:
     async def main() -> list[Any]:
         client = connections.aclient()
         shared = await client.execute(CONNECTION_ID)

@@ -138,7 +138,7 @@ class MultiplexedConnection(asyncio.BufferedProtocol):
         return future
 
     def retire(self) -> None:
-        """Take no further request, and close the connection when nobody waits for a reply."""
+        """Take no further request, and close the connection when no caller waits for a reply."""
         self._is_retired, self.is_usable = True, False
         self._on_end(self)
         if self._loop.is_closed() or all(each.future.done() for each in self._all()):
@@ -151,7 +151,7 @@ class MultiplexedConnection(asyncio.BufferedProtocol):
         return self._view
 
     def buffer_updated(self, size: int) -> None:
-        """Pass the replies that have arrived to their callers, and drop those that nobody waits for."""
+        """Pass the replies that have arrived to their callers, and drop those whose callers have left."""
         reader, sent = self._reader, self._sent
         try:
             reader.feed(self._buffer, 0, size)

@@ -1,7 +1,7 @@
 """The pool of requests of an event loop: few connections to one node, shared by all coroutines.
 
 Further connections are for times when the first one would hold up others: a large reply is on its way, a reply is late,
-or the server does not read. What is known before to do so has a connection of its own, from the pool: large requests,
+or the server does not read. What is known before to do so has a separate connection, from the pool: large requests,
 commands that wait or that change the connection, and commands whose replies were large lately.
 """
 
@@ -98,7 +98,7 @@ class SharedConnections(AsyncConnectionPool):
             self._current = None
 
     def _record_large(self, args: CommandArgs) -> None:
-        """Give such commands connections of their own for a while: their replies are large."""
+        """Send such commands over separate connections for a while: their replies are large."""
         self._large_until[_kind(args)] = time.monotonic() + LARGE_FOR_S
 
     def close(self) -> None:
@@ -133,7 +133,7 @@ class SharedConnections(AsyncConnectionPool):
         if (limit_s := budget_left_s()) <= 0:
             raise NotConnected("The page has waited for Redis for as long as its budget allows.")
         limit_s = min(limit_s, math.inf if timeout_s is None else timeout_s)
-        if self._opening is None:  # in a context of its own, without the budget of a page
+        if self._opening is None:  # in an empty context, without the budget of a page
             self._opening = contextvars.Context().run(asyncio.ensure_future, self._open_shared())
             self._opening.add_done_callback(self._opened)
         opening, started_at = self._opening, time.monotonic()
@@ -162,10 +162,10 @@ class SharedConnections(AsyncConnectionPool):
         if self._opening is opening:
             self._opening = None
         if not opening.cancelled():
-            opening.exception()  # retrieved, or asyncio logs it if nobody waits any more
+            opening.exception()  # retrieved, or asyncio logs it after all callers have left
 
 
-#: What makes the pool of requests: threads have few requests, each on its own connection.
+#: What makes the pool of requests: threads have few requests, each on a separate connection.
 async_request_pool = SharedConnections
 sync_request_pool = SyncConnectionPool
 

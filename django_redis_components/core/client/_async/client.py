@@ -28,7 +28,7 @@ from django_redis_components.core.client.topology import NodeQuery, topology_of
 from django_redis_components.core.client.transport import NO_REPLY, AsyncConnection
 from django_redis_components.core.protocol import BlockingPop, Call, Command
 
-#: Requests with a connection of their own that an event loop sends to one node at the same time; further ones wait.
+#: Requests with separate connections that an event loop sends to one node at the same time; further ones wait.
 #: Threads are few, tasks may be thousands, and the server's `maxclients` is 10,000 for all its clients.
 MAX_REQUESTS = 64
 #: How long they wait if the client has a circuit breaker, in timeouts of a reply.
