@@ -58,6 +58,8 @@ slot_migration            Cluster slots that are being moved
 server                    the server's version
 exceptions                errors of connections, which are also redis-py's
 transport                 connections to one node, with and without an event loop
+shared_connections        the pool of requests of an event loop: few connections for all coroutines
+multiplexed_connection    one of them: writes joined, replies in order
 encoding                  commands as bytes
 kernel_timeout            timeouts that the kernel keeps
 event_loops               waits and closing on an event loop

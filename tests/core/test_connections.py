@@ -227,6 +227,17 @@ def test_client_connects_over_tls_and_verifies_the_certificate(
         drive.ask(Read("PING"))
 
 
+def test_coroutines_share_a_tls_connection(tls_port: int, certificate: Path, settings: Any) -> None:
+    point(settings, f"rediss://127.0.0.1:{tls_port}/0?ssl_ca_certs={certificate}")
+    texts = [str(number) * 1_000 for number in range(300)]  # several records at once
+
+    async def main() -> list[list[Any]]:
+        client = connections.aclient()
+        return [await asyncio.gather(*(client.execute(Read("ECHO", text)) for text in texts)) for _ in range(3)]
+
+    assert run_async(main) == [[text.encode() for text in texts]] * 3
+
+
 def test_wakeup_listener_works_over_tls(tls_port: int, certificate: Path, settings: Any) -> None:
     point(settings, f"rediss://127.0.0.1:{tls_port}/0?ssl_ca_certs={certificate}")
     listener = WakeupListener(connections.client(), [key("tls", "wakeup")])

@@ -12,12 +12,13 @@ import pytest
 import redis
 from redis.asyncio.connection import AbstractConnection
 
-from django_redis_components.core.client import connections
+from django_redis_components.core.client import connections, multiplexed_connection
 from django_redis_components.core.client._async import client as async_client
 from django_redis_components.core.client._async import pool as async_pool
 from django_redis_components.core.client._sync import pool as sync_pool
 from django_redis_components.core.client.connections import AsyncClient
 from django_redis_components.core.client.exceptions import NotConnected
+from django_redis_components.core.client.multiplexed_connection import LARGE
 from django_redis_components.core.client.transport import AsyncConnection, SyncConnection
 from django_redis_components.core.keys import key
 from django_redis_components.core.protocol import Batch, Command, Flow, Read, Sleep
@@ -34,6 +35,7 @@ def always_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every free connection is checked before it is used."""
     monkeypatch.setattr(sync_pool, "STALE_AFTER_S", -1.0)
     monkeypatch.setattr(async_pool, "STALE_AFTER_S", -1.0)
+    monkeypatch.setattr(multiplexed_connection, "STALE_AFTER_S", -1.0)
 
 
 def new_clients(store: Store, before: set[int]) -> int:
@@ -178,19 +180,18 @@ def test_connection_released_while_another_thread_closes_the_pool_is_closed(
     eventually(lambda: new_clients(redis_server, before) == 0)
 
 
-def test_pool_of_an_event_loop_keeps_at_most_max_free_connections(
+def test_pool_keeps_at_most_max_free_connections_of_large_requests(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(async_pool, "MAX_FREE", 2)
     before = client_ids(redis_server)
 
-    async def main() -> int:
+    async def main() -> None:
         client = connections.aclient()
-        await asyncio.gather(*(client.execute(Read("ECHO", number)) for number in range(10)))
-        await asyncio.to_thread(eventually, lambda: new_clients(redis_server, before) <= 2)
-        return new_clients(redis_server, before)
+        await asyncio.gather(*(client.execute(Read("STRLEN", f"{number}{'x' * LARGE}")) for number in range(10)))
+        await asyncio.to_thread(eventually, lambda: len(client_ids(redis_server) - before) == 2)
 
-    assert run_async(main) == 2
+    run_async(main)
 
 
 def test_tasks_of_an_event_loop_share_a_limited_number_of_connections(redis_server: Store) -> None:
@@ -204,7 +205,7 @@ def test_tasks_of_an_event_loop_share_a_limited_number_of_connections(redis_serv
 
     assert replies == [str(number).encode() for number in range(300)]
     received = redis_server.raw.info("stats")["total_connections_received"] - at_start
-    assert received <= async_client.MAX_REQUESTS
+    assert received <= 3
 
 
 def test_blocking_waits_do_not_count_towards_the_limit_of_requests(
@@ -222,24 +223,25 @@ def test_blocking_waits_do_not_count_towards_the_limit_of_requests(
     assert run_async(main) == list(range(async_client.MAX_REQUESTS + 6))
 
 
-def test_cancelled_request_closes_its_connection_and_the_next_request_starts(
+def test_cancelled_large_request_closes_its_connection_and_the_next_one_starts(
     proxy: Proxy, redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(async_client, "MAX_REQUESTS", 1)
-    sent = key("l", "sent")
+    sent, large = key("l", "sent"), "x" * LARGE
 
     async def main() -> list[int]:
         client = connections.aclient("proxied")
-        ids = [await client.execute(CONNECTION_ID)]
+        first = [CONNECTION_ID, Read("ECHO", large)]
+        ids = [(await client.execute_many(first))[0]]
         for number, send in enumerate((client.execute, lambda command: client.execute_many([command]))):
             proxy.delay(60)  # of this connection: the next one is made without
-            task = asyncio.ensure_future(send(Command("RPUSH", sent, number)))
+            task = asyncio.ensure_future(send(Command("RPUSH", sent, f"{number}{large}")))
             await asyncio.to_thread(eventually, lambda: redis_server.raw.llen(sent) > number)  # noqa: B023
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
             proxy.delay(0)
-            ids.append(await client.execute(CONNECTION_ID))
+            ids.append((await client.execute_many(first))[0])
         return ids
 
     assert len(set(run_async(main, timeout_s=90))) == 3

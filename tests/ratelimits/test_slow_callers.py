@@ -12,7 +12,7 @@ import pytest
 
 from django_redis_components.core import circuit_breaker
 from django_redis_components.core.circuit_breaker import breaker_for
-from django_redis_components.core.client import event_loops, transport
+from django_redis_components.core.client import event_loops, multiplexed_connection, transport
 from django_redis_components.core.rates import parse_rate
 from django_redis_components.ratelimits import Decision, RateLimit, local_counts
 from django_redis_components.ratelimits.algorithms import ALGORITHMS
@@ -25,7 +25,7 @@ def strict(monkeypatch: pytest.MonkeyPatch) -> None:
     """The thresholds of a site, or lower ones: the tests of other modules use long ones."""
     monkeypatch.setattr(circuit_breaker, "SLOW_S", 0.05)
     monkeypatch.setattr(circuit_breaker, "BURST_S", 0.2)
-    for module in (transport, event_loops):
+    for module in (transport, event_loops, multiplexed_connection):
         monkeypatch.setattr(module, "PART_S", 0.05)
 
 

@@ -56,6 +56,11 @@ class page_budget:  # noqa: N801 - a context manager, used as a function
             self._outer.spend(seconds)
 
 
+def current_budget() -> page_budget | None:
+    """Return the budget of the innermost block, for a request whose replies arrive in another context."""
+    return _budget.get()
+
+
 def budget_left_s() -> float:
     """Return the seconds that requests may still wait here; infinite outside of a block."""
     budget = _budget.get()

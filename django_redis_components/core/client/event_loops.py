@@ -14,6 +14,8 @@ from typing import Any, Literal
 
 from redis.exceptions import TimeoutError
 
+from django_redis_components.core.polling import POLLIN, new_poller
+
 #: Seconds of a part of a timeout. After each part in which the server did not answer, the wait is reported.
 PART_S = 0.1
 #: Seconds until a task that has not ended is cancelled again.
@@ -45,6 +47,13 @@ async def finish(task: asyncio.Future[Any]) -> float:
         await _cancel(task)
         raise
     return busy_s
+
+
+async def wait_at_most(task: asyncio.Future[Any], seconds: float) -> None:
+    """Wait for a task that others wait for as well, at most this long without the time in which the loop is busy."""
+    while not task.done() and seconds > 0:
+        await asyncio.wait([task], timeout=min(PART_S, seconds))
+        seconds -= PART_S
 
 
 async def _cancel(task: asyncio.Future[Any]) -> None:
@@ -99,6 +108,13 @@ class _PatientSemaphore(asyncio.Semaphore):
                 if late_s < PART_S:
                     raise TimeoutError(f"All connections were in use for {self._wait_s:g} s.") from None
                 wait_s = min(late_s, wait_s)
+
+
+def has_arrived(transport: Any) -> bool:
+    """Return whether the socket can be read: a busy event loop has not read yet what has arrived."""
+    poller = new_poller()
+    poller.register(transport.get_extra_info("socket").fileno(), POLLIN)
+    return bool(poller.poll(0))
 
 
 def abort(transport: Any) -> None:

@@ -29,10 +29,9 @@ from redis.exceptions import ConnectionError, RedisError, ResponseError, Timeout
 
 from django_redis_components.core.client.budget import budget_left_s, spend
 from django_redis_components.core.client.encoding import pack, pack_many
-from django_redis_components.core.client.event_loops import PART_S, abort, finish, shorter_timeouts
+from django_redis_components.core.client.event_loops import PART_S, abort, finish, has_arrived, shorter_timeouts
 from django_redis_components.core.client.exceptions import NotConnected
 from django_redis_components.core.client.kernel_timeout import set_kernel_timeout
-from django_redis_components.core.polling import POLLIN, new_poller
 from django_redis_components.core.protocol import CommandArgs
 
 #: What `read_within` returns when no reply has arrived in time.
@@ -74,7 +73,12 @@ class _BaseConnection:
         address, text = self._redis_connection._host_error(), str(error)
         return NotConnected(text if address in text else f"{address}: {text}")
 
-    def _redis_error(self, error: Exception) -> RedisError:
+    @property
+    def socket_timeout_s(self) -> float:
+        """The longest wait for a reply, in seconds."""
+        return float(self._redis_connection.socket_timeout)
+
+    def redis_error(self, error: Exception) -> RedisError:
         """Return redis-py's error for one of the socket, with the address in it."""
         if isinstance(error, RedisError) and type(error) not in (ConnectionError, TimeoutError):
             return error  # such as BusyLoadingError, which is a reply
@@ -94,7 +98,8 @@ class _BaseConnection:
         unused_s = 0.0 if timeout_s is None else max(0.0, self._redis_connection.socket_timeout - timeout_s)
         self.opened_s = time.monotonic() - started_at + unused_s
 
-    def _report_late(self, waited_s: float) -> None:
+    def report_late(self, waited_s: float) -> None:
+        """Report that a request has waited for this long, in seconds."""
         if self._on_late is not None:
             self._on_late(waited_s)
 
@@ -139,7 +144,7 @@ class SyncConnection(_BaseConnection):
                 self._send_rest(memoryview(data)[sent:])
             reply = self._read(timeout_s)
         except (OSError, ConnectionError, TimeoutError) as exc:
-            raise self._redis_error(exc) from exc
+            raise self.redis_error(exc) from exc
         if isinstance(reply, ResponseError):
             raise reply
         return reply
@@ -150,21 +155,21 @@ class SyncConnection(_BaseConnection):
             self._send(pack_many(commands))
             return [self._read(timeout_s) for _ in commands]
         except (OSError, ConnectionError, TimeoutError) as exc:
-            raise self._redis_error(exc) from exc
+            raise self.redis_error(exc) from exc
 
     def send(self, *args: Any) -> None:
         """Send one command. Its reply must be read before the next request."""
         try:
             self._send(pack(args))
         except OSError as exc:
-            raise self._redis_error(exc) from exc
+            raise self.redis_error(exc) from exc
 
     def read(self) -> Any:
         """Return the next reply; an error reply is raised."""
         try:
             reply = self._read(None)
         except (OSError, ConnectionError, TimeoutError) as exc:
-            raise self._redis_error(exc) from exc
+            raise self.redis_error(exc) from exc
         if isinstance(reply, ResponseError):
             raise reply
         return reply
@@ -243,7 +248,7 @@ class SyncConnection(_BaseConnection):
         limit_s, waited_s, spent_s = self._limit_s(timeout_s), self._part_s, 0.0
         try:
             while True:
-                self._report_late(waited_s)
+                self.report_late(waited_s)
                 spend(waited_s - spent_s)
                 spent_s = waited_s
                 part_s = min(self._part_s, limit_s - waited_s)
@@ -316,7 +321,7 @@ class AsyncConnection(_BaseConnection):
         except (OSError, ConnectionError, TimeoutError) as exc:
             if timer.expired():
                 return NO_REPLY
-            raise self._redis_error(exc) from exc
+            raise self.redis_error(exc) from exc
         if isinstance(reply, ResponseError):
             raise reply
         return reply
@@ -324,7 +329,15 @@ class AsyncConnection(_BaseConnection):
     async def is_stale(self) -> bool:
         """Return whether the server has closed the free connection, or sent a reply that belongs to no request."""
         connection = self._redis_connection
-        return not connection.is_connected or await connection.can_read() or self._has_arrived()
+        return not connection.is_connected or await connection.can_read() or has_arrived(connection._writer.transport)
+
+    def take_over(self, protocol: asyncio.BaseProtocol) -> tuple[Any, Any, bool]:
+        """Pass further replies to a protocol. Return the transport, their parser, and whether none has arrived yet."""
+        connection = self._redis_connection
+        transport, reader, stream = connection._writer.transport, connection._parser._reader, connection._reader
+        transport.set_protocol(protocol)
+        is_idle = not (reader.has_data() or stream._buffer or stream.at_eof() or transport.is_closing())
+        return transport, reader, is_idle
 
     def close(self) -> None:
         """Close the connection without waiting for the server; this also works after the event loop has ended."""
@@ -333,12 +346,6 @@ class AsyncConnection(_BaseConnection):
         connection._writer = connection._reader = None
         if writer is not None:
             abort(writer.transport)
-
-    def _has_arrived(self) -> bool:
-        """Return whether the socket can be read: a busy event loop has not read yet what has arrived."""
-        poller = new_poller()
-        poller.register(self._redis_connection._writer.transport.get_extra_info("socket").fileno(), POLLIN)
-        return bool(poller.poll(0))
 
     async def _exchange(self, data: bytes, count: int, timeout_s: float | None = None) -> list[Any]:
         """Send encoded commands and read `count` replies."""
@@ -351,7 +358,7 @@ class AsyncConnection(_BaseConnection):
                     replies.append(await connection._parser.read_response())
         except (OSError, ConnectionError, TimeoutError) as exc:
             if not timer.expired():
-                raise self._redis_error(exc) from exc
+                raise self.redis_error(exc) from exc
             await self._read_late(replies, count, (timer.when() or 0.0) - PART_S, timeout_s)
         return replies
 
@@ -361,9 +368,9 @@ class AsyncConnection(_BaseConnection):
         stream, spent_s = connection._reader, 0.0
         try:
             while True:
-                if not (stream._buffer or stream.at_eof() or self._has_arrived()):
+                if not (stream._buffer or stream.at_eof() or has_arrived(connection._writer.transport)):
                     waited_s = time.monotonic() - sent_at
-                    self._report_late(waited_s)
+                    self.report_late(waited_s)
                     spend(waited_s - spent_s)
                     spent_s = waited_s
                     if waited_s >= limit_s:
@@ -376,7 +383,7 @@ class AsyncConnection(_BaseConnection):
                             replies.append(await connection._parser.read_response())
                         return
         except (OSError, ConnectionError, TimeoutError) as exc:
-            raise self._redis_error(exc) from exc
+            raise self.redis_error(exc) from exc
 
 
 def close_in_child() -> None:

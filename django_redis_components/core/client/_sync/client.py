@@ -23,12 +23,13 @@ from django_redis_components.core.client.server import (
     parse_info,
     require_supported,
 )
+from django_redis_components.core.client.shared_connections import sync_request_pool
 from django_redis_components.core.client.topology import NodeQuery, topology_of
 from django_redis_components.core.client.transport import NO_REPLY, SyncConnection
 from django_redis_components.core.protocol import BlockingPop, Call, Command
 
-#: Requests that an event loop sends to one node at the same time; further ones wait. Threads are few, tasks may be
-#: thousands, and the server's `maxclients` is 10,000 for all its clients.
+#: Requests with separate connections that an event loop sends to one node at the same time; further ones wait.
+#: Threads are few, tasks may be thousands, and the server's `maxclients` is 10,000 for all its clients.
 MAX_REQUESTS = 64
 #: How long they wait if the client has a circuit breaker, in timeouts of a reply.
 MAX_WAIT_TIMEOUTS = 3
@@ -178,7 +179,8 @@ class SyncClient:
         if pool is None:
             make = partial(self.endpoint.sync_connection, node, sentinel=use == "sentinel")
             is_blocking, breaker = use == "blocking", self.endpoint.breaker
-            pool = SyncConnectionPool(
+            kind = sync_request_pool if use == "requests" else SyncConnectionPool
+            pool = kind(
                 make,
                 partial(self._check_server, use),
                 max_requests=None if is_blocking else MAX_REQUESTS,
