@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.architecture.sources import ROOT
 
 SNIPPET = """
-from django_redis_components.taskqueue import TaskContext, TaskResult, task
+from django_redis_components.taskqueue import Batch, BatchCall, TaskContext, TaskResult, task
 
 @task
 def plain(number: int, *, text: str = "") -> int: ...
@@ -24,6 +24,12 @@ async def coroutine(number: int) -> bytes: ...
 
 @task(takes_context=True)
 def with_context(context: TaskContext, number: int) -> float: ...
+
+@task(batch=Batch(100, wait=1.0))
+def in_batches(calls: list[BatchCall]) -> None: ...
+
+@task(batch=Batch(100))
+async def in_batches_on_loop(calls: list[BatchCall]) -> None: ...
 
 def any_result(result: TaskResult) -> None: ...
 
@@ -38,11 +44,14 @@ async def reveal() -> None:
     reveal_type(await coroutine(1))  # bytes
     reveal_type(with_context.enqueue(1).get())  # float
     reveal_type(with_context.get_result("id").get())  # float
+    reveal_type(in_batches.enqueue(1, text="a").get())  # Any
+    reveal_type((await in_batches_on_loop.aenqueue(1)).get())  # Any
     any_result(plain.enqueue(1))
 
 plain.enqueue("one")  # error: arg-type
 plain.enqueue(1, txt="a")  # error: call-arg
 plain.delay(1)  # error: attr-defined
+task(batch=Batch(100))(plain.func)  # error: arg-type
 """
 
 
