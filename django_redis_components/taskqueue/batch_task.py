@@ -17,6 +17,7 @@ from django_redis_components.taskqueue.batches import Batch, BatchCall, settle_r
 from django_redis_components.taskqueue.exceptions import InvalidTask
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.options import SendingOptions
+from django_redis_components.taskqueue.sealing import without_text
 from django_redis_components.taskqueue.task import P, R, Task, V
 
 _ANY_ARGUMENTS = inspect.Signature(
@@ -127,10 +128,16 @@ def runner_of_one(function: Callable[..., Any], name: str, batch: Batch) -> Call
     return found
 
 
-def log_if_lost(exc: BaseException, calls: Iterable[BatchCall], name: str) -> None:
-    """Log what the function has raised if no call fails with it, since all are settled."""
-    if all(call.is_settled for call in calls):
-        logger.error("Task %s has raised after all calls of its batch were settled.", name, exc_info=exc)
+def log_if_lost(exc: BaseException, calls: Iterable[BatchCall], name: str, *, is_sealed: bool) -> None:
+    """Log what the function has raised if no call fails with it, since all are settled.
+
+    Args:
+        is_sealed: whether the arguments of a call are sealed: then the text is not logged.
+    """
+    others = [call for call in calls if not call.is_cancelled]
+    if others and all(call.is_settled for call in others):
+        shown = without_text(exc) if is_sealed else exc
+        logger.error("Task %s has raised after all calls of its batch were settled.", name, exc_info=shown)
 
 
 def _not_with_batch(option: str, name: str, reason: str) -> InvalidTask:
@@ -153,7 +160,8 @@ def _outcome_of(call: BatchCall, name: str, exc: Exception | None = None) -> Any
     if exc is not None:
         if not call.is_settled:
             raise exc
-        log_if_lost(exc, [call], name)
+        run = logs.current_run.get(None)
+        log_if_lost(exc, [call], name, is_sealed=run is not None and run.job.is_sealed)
     if call.exception is not None:
         raise call.exception
     return call.value

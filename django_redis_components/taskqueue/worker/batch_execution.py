@@ -41,6 +41,9 @@ class BatchExecution:
             each.id: BatchMember(Execution(each, task), BatchCall(id=each.id, attempt=each.attempts + 1))
             for each in (job, *job.others)
         }
+        if any(each.is_sealed for each in (job, *job.others)):  # the error of one call may name the values of another
+            for execution, _ in self.members.values():
+                execution.hides_text = True
         #: Those that the function gets.
         self._started: list[BatchMember] = []
         self._refused: list[tuple[BatchMember, BaseException]] = []
@@ -173,7 +176,8 @@ class BatchExecution:
             exc: what the function has raised.
         """
         if exc is not None:
-            log_if_lost(exc, [call for _, call in self._started], self.job.name)
+            calls = [call for _, call in self._started]
+            log_if_lost(exc, calls, self.job.name, is_sealed=any(each.hides_text for each, _ in self._started))
         outcomes: list[tuple[BatchMember, BaseException | None]] = [*self._refused]
         outcomes += [(member, member.call.exception if member.call.is_settled else exc) for member in self._started]
         return [outcome for outcome in outcomes if not outcome[0].call.is_cancelled]

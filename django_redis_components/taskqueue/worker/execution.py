@@ -162,6 +162,7 @@ class Execution:
         job: the job.
         limits: time limits of the run; None without any.
         context: of the run, for middleware; None without any.
+        hides_text: whether errors are stored and logged without their text, although its arguments are not sealed.
         middleware: what surrounds the run, the outermost first.
     """
 
@@ -169,6 +170,7 @@ class Execution:
     args: list[Any]
     kwargs: dict[str, Any]
     context: RunContext | None = None
+    hides_text = False
     middleware: tuple[Middleware, ...] = ()
     _task_context: TaskContext | None = None
 
@@ -366,7 +368,8 @@ class Execution:
 
     def _shown(self, exc: BaseException) -> BaseException:
         """Return the exception as it is stored and logged. That of a sealed task has no text; ours names no values."""
-        return without_text(exc) if self.job.is_sealed and not issubclass(type(exc), _NoKeyError) else exc
+        is_hidden = self.job.is_sealed or self.hides_text
+        return without_text(exc) if is_hidden and not issubclass(type(exc), _NoKeyError) else exc
 
 
 def timed_out(task_id: str, token: str, hard_s: float, retry_ms: int | None) -> Ack:

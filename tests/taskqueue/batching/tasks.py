@@ -68,7 +68,7 @@ def settle(calls: list[BatchCall]) -> Any:
         elif word == "unstorable":
             call.succeed(object())
         elif word == "raise":
-            raise ZeroDivisionError("all others")
+            raise ZeroDivisionError(f"{len(calls)} calls")
 
 
 @task(batch=Batch(10))

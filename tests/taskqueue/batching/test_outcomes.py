@@ -11,6 +11,7 @@ import pytest
 from cryptography.fernet import Fernet
 
 from django_redis_components.taskqueue import (
+    BatchCall,
     Middleware,
     RunContext,
     RunOutcome,
@@ -20,6 +21,7 @@ from django_redis_components.taskqueue import (
     group,
     registry,
 )
+from django_redis_components.taskqueue.batch_task import log_if_lost
 from django_redis_components.taskqueue.middleware import pipeline
 from django_redis_components.taskqueue.options import TaskOptions
 from django_redis_components.taskqueue.signals import task_finished, task_started
@@ -250,6 +252,35 @@ def test_call_that_cannot_be_opened_is_kept_and_the_others_run(store: Store, set
 
     assert states([sealed, other]) == ["unregistered", "successful"]
     assert runs == [[2]]
+
+
+def test_errors_of_all_calls_have_no_text_if_one_is_sealed(
+    store: Store, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    taskqueue_settings(settings, SEAL_KEYS=[Fernet.generate_key().decode()])
+    once = settle.using(max_attempts=1)
+    results = [once.enqueue("none"), once.using(sealed=True).enqueue("raise")]
+    work_off()
+
+    assert states(results) == ["failed"] * 2
+    for result in results:
+        assert result.errors[-1].exception_class_path.endswith("ZeroDivisionError")
+        assert "2 calls" not in result.errors[-1].message + result.errors[-1].traceback
+    assert "2 calls" not in caplog.text
+
+
+def test_cancelled_calls_are_no_lost_errors(caplog: pytest.LogCaptureFixture) -> None:
+    call = BatchCall(id="x")
+    call.is_cancelled = call.is_settled = True
+
+    log_if_lost(LookupError(), [call], "name", is_sealed=False)
+    assert caplog.text == ""
+
+    settled = BatchCall(id="y")
+    settled.succeed()
+    log_if_lost(LookupError("secret"), [call, settled], "name", is_sealed=True)
+    assert "has raised after all calls of its batch were settled" in caplog.text
+    assert "secret" not in caplog.text
 
 
 class Watching(Middleware):
