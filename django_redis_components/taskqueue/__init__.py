@@ -105,6 +105,8 @@ schedule_counts               hash    tasks that each schedule with a limit has 
 schedules_version             string  how often these two were changed                         none
 reply:<op>, reply:<id>        string  reply to an operation; the task that a call has changed  60 s
 unfinished_flows              zset    ids of flows that have not finished                      the poller
+partial_flows                 zset    ids of flows of which some parts were sent, by time      the poller, an hour
+flow_work                     zset    ids of large flows that start, or get their TTL          the poller
 outbox                        zset    tokens of sent rows of `contrib.outbox`, by time         its relay
 flow:<flow>                   hash    ids, followers, open parents and failures of its tasks   the flow, its results
 q:<queue>:waiting             zset    tasks that wait for others of their flows                the queue

@@ -17,8 +17,8 @@ class Field:
     """Fields of a task's record, a hash at ``<base>:t:<id>``. Values are text unless the comment says int.
 
     The record has no TTL until the task has finished. Then it gets the task's ``result_ttl`` or ``failed_ttl``, or the
-    ``ttl_ms`` of `expiry` or `cancel_request`; tasks of a flow get the flow's. A flow whose sending was interrupted
-    expires after `Ttl.partial_flow_ms`.
+    ``ttl_ms`` of `expiry` or `cancel_request`; tasks of a flow get the flow's. The poller deletes a flow whose sending
+    was interrupted, `Ttl.partial_flow_ms` after its first part.
     """
 
     #: Name of the queue.
@@ -174,6 +174,10 @@ class Key:
     flow = "flow"
     #: Zset of the ids of flows that have not finished, by when they were accepted.
     unfinished_flows = "unfinished_flows"
+    #: Zset of the ids of flows of which only some parts were sent, by the time of the first one, in milliseconds.
+    partial_flows = "partial_flows"
+    #: Zset of the ids of flows that have work left, by the time of the last step: see lua/shared/flow_work.lua.
+    flow_work = "flow_work"
     #: Zset of tokens of rows of the outbox by when their tasks were accepted, in microseconds. The relay removes them
     #: some minutes after it has deleted the rows.
     outbox = "outbox"
@@ -263,6 +267,15 @@ class FlowField:
     first_error = "first_error"
     #: JSON: numbers of the tasks whose results are the flow's.
     result_of = "result_of"
+    #: int: number of the first task that was not started, or listed as waiting, when the flow was accepted.
+    starting = "starting"
+    #: "number ttl_ms", "number none" or "number delete": the next task whose result gets a TTL or loses it, or that is
+    #: deleted.
+    sweep = "sweep"
+    #: "number sum revision" or "number excess fail": the state of a search for lost tasks: lua/shared/lost_flows.lua.
+    search = "search"
+    #: int: how often tasks became unfinished: a retry, an added task, a callback that was started.
+    revision = "revision"
     #: With a task's id behind it: "on_failure name reason" of one that failed and may, so that its followers run.
     failure = "failure:"
     #: With a task's number behind it, int: parents that have not succeeded; parents that cannot succeed any more.
@@ -290,7 +303,7 @@ class Ttl:
     reply_ms = 60_000
     #: What is stored of a limit without tasks: 30 days.
     limit_ms = 2_592_000_000
-    #: A flow of which only some parts were sent.
+    #: A flow of which only some parts were sent: then it is deleted.
     partial_flow_ms = 3_600_000
     #: The moment of a purge: a week, longer than what it removed is kept.
     purged_ms = 604_800_000

@@ -14,6 +14,7 @@ from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.store.scripts import (
     ADD_TO_FLOW,
     CANCEL,
+    CONTINUE_FLOW,
     ENQUEUE,
     ENQUEUE_FLOW,
     ENQUEUE_MANY,
@@ -59,6 +60,7 @@ class MemoryQueue:
             ENQUEUE_MANY: self._enqueue_many,
             ENQUEUE_ONCE: self._enqueue_once,
             ENQUEUE_FLOW: self._enqueue_flow,
+            CONTINUE_FLOW: lambda sent: 0,
             ADD_TO_FLOW: self._add_to_flow,
             REGISTER_WAITER: self._register_waiter,
             CANCEL: self._cancel,

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import math
 import socket
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +20,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.client.budget import budget_left_s, page_budget, spend
 from django_redis_components.core.client.connections import AsyncClient
 from django_redis_components.core.client.exceptions import NotConnected
+from django_redis_components.core.client.transport import MAX_CONNECTS
 from django_redis_components.core.protocol import Batch, Command, Read, arun, run
 from tests.core.conftest import Driver
 from tests.support import Proxy, Store, run_async
@@ -52,7 +54,7 @@ def test_socket_timeout_applies_once_to_a_request_with_its_retries(hung: socket.
     with pytest.raises(NotConnected, match=r"127\.0\.0\.1"):
         drive.ask(Read("GET", "name"))
 
-    assert attempts(hung) == 1
+    assert attempts(hung) <= MAX_CONNECTS  # one, unless the event loop was busy
 
 
 def test_socket_timeout_applies_once_to_a_batch(hung: socket.socket, drive: Driver) -> None:
@@ -169,6 +171,29 @@ def test_budget_inside_another_one_has_the_smaller_of_the_two() -> None:
     assert budget_left_s() == math.inf
     with pytest.raises(ValueError, match="seconds"):
         page_budget(0)
+
+
+def test_connect_of_a_busy_event_loop_is_repeated_for_as_long_as_the_loop_was_busy(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timeouts_s = list[float]()
+
+    async def connect(connection: Any, *_: object) -> None:
+        timeouts_s.append(connection.socket_connect_timeout)
+        time.sleep(0.3)  # noqa: ASYNC251 - this is what makes the event loop busy
+        raise redis.TimeoutError
+
+    monkeypatch.setattr(AbstractConnection, "connect", connect)
+
+    async def main() -> None:
+        with pytest.raises(NotConnected):
+            await AsyncClient(connections.endpoint("default")).execute(Read("PING"))
+
+    run_async(main)
+
+    first_s, *again_s = timeouts_s[:MAX_CONNECTS]
+    assert again_s
+    assert max(again_s) < first_s
 
 
 def test_connect_that_is_cancelled_twice_logs_nothing(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from django_redis_components.taskqueue import FlowDoesNotExist, chain, get_queue
 from django_redis_components.taskqueue.flows.overview import FlowMember, read_flow
 from django_redis_components.taskqueue.shards import home
 from tests.dashboard.flow_pages import FLOWS, url_of
-from tests.dashboard.support import HOSTILE, Page, browser, fields_of, text_of, work_off_in_a_thread
+from tests.dashboard.support import HOSTILE, Page, browser, fields_of, settle_tasks, text_of, work_off_in_a_thread
 from tests.support import Store
 from tests.taskqueue.support import base_key
 from tests.taskqueue.tasks import add, fail, note
@@ -75,6 +75,17 @@ def test_page_shows_the_graph_and_the_tasks_that_failed_first(redis_server: Stor
     found = operator.get(url_of(flow.id), {"format": "json"}).json()
     assert found["flow"]["states"] == {"successful": 1, "failed": 1, "not_run": 1}
     assert (found["cost"]["commands"], found["cost"]["round_trips"]) == (2, 1), "the counts of the tabs included"
+
+
+def test_page_of_a_large_flow_counts_its_first_tasks(redis_server: Store, operator: Client) -> None:
+    flow = group(note.si(number) for number in range(5_001)).enqueue()
+    settle_tasks("succeeded", 1)
+
+    html = operator.get(url_of(flow.id)).content.decode()
+
+    expected = "5,000 of 5,001 tasks have not finished; of the first 5,000: 4,999 ready, 1 successful."
+    assert expected in text_of(html)
+    assert "Cancel…" in html
 
 
 def test_page_shows_ignored_failures_and_callbacks(redis_server: Store, operator: Client) -> None:

@@ -177,8 +177,8 @@ def let_recovery_begin(using: str = "default") -> None:
     client.execute(Command("HSET", f"{home().base}:contact", "last", now_ms, "hold", 0))
 
 
-def recover(*, max_deliveries: int = MAX_DELIVERIES) -> list[tuple[str, str, str]]:
-    """Recover the tasks whose lease has expired; return (id, queue, outcome) of each."""
+def recover(*, max_deliveries: int = MAX_DELIVERIES, prune: bool = True) -> list[tuple[str, str, str]]:
+    """Run a round of the poller; return (id, queue, outcome) of each task whose lease has expired."""
     settings = conf.settings().taskqueue
     let_recovery_begin()
     call = MAINTAIN(
@@ -187,7 +187,7 @@ def recover(*, max_deliveries: int = MAX_DELIVERIES) -> list[tuple[str, str, str
         poller_lease_ms=10_000,
         lease_ms=round(settings.lease_s * 1_000),
         contact="",
-        prune=1,
+        prune=int(prune),
         keep_ms=round(settings.failed_ttl_s * 1_000),
         failed_limit=settings.failed_limit,
         lost_error=lost_error(),

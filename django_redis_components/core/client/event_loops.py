@@ -89,13 +89,16 @@ class _PatientSemaphore(asyncio.Semaphore):
         """
         if not self.locked():
             return await super().acquire()
+        wait_s = self._wait_s
         while True:
             try:
-                async with asyncio.timeout(self._wait_s) as timer:
+                async with asyncio.timeout(wait_s) as timer:
                     return await super().acquire()
             except builtins.TimeoutError:
-                if asyncio.get_running_loop().time() - (timer.when() or 0.0) < PART_S:
+                late_s = asyncio.get_running_loop().time() - (timer.when() or 0.0)
+                if late_s < PART_S:
                     raise TimeoutError(f"All connections were in use for {self._wait_s:g} s.") from None
+                wait_s = min(late_s, wait_s)
 
 
 def abort(transport: Any) -> None:

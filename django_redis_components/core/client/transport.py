@@ -272,11 +272,11 @@ class AsyncConnection(_BaseConnection):
 
         It is opened in a task of its own: redis-py writes within `asyncio.wait_for`, which loses a cancellation now and
         then before Python 3.12, and would wait for a server that hangs. Its timeouts count the time in which the event
-        loop is busy: then it tries again.
+        loop is busy: then it tries again, for as long as the loop was busy. So a server that hangs costs one timeout.
         """
-        started_at = time.monotonic()
+        started_at, limit_s = time.monotonic(), timeout_s
         for attempt in range(1, MAX_CONNECTS + 1):
-            with shorter_timeouts(self._redis_connection, timeout_s):
+            with shorter_timeouts(self._redis_connection, limit_s):
                 opening = asyncio.ensure_future(self._redis_connection.connect())
                 busy_s = await finish(opening)
             try:
@@ -284,6 +284,7 @@ class AsyncConnection(_BaseConnection):
             except (TimeoutError, builtins.TimeoutError):
                 if busy_s < PART_S or attempt == MAX_CONNECTS:
                     raise
+                limit_s = busy_s if timeout_s is None else min(busy_s, timeout_s)
             else:
                 break
         self._record_opening(started_at, timeout_s)

@@ -32,7 +32,7 @@ UNFINISHED = ("retrying", "running", "ready", "scheduled", "waiting", "unregiste
 
 
 def read(request: PageRequest) -> Snapshot[FlowOverview]:
-    """Read the flow in one round trip.
+    """Read the flow, 500 tasks in a round trip.
 
     Raises:
         Http404: no flow has this id, or it has expired.
@@ -73,7 +73,7 @@ def build_page(flow: FlowOverview, links: Links) -> dict[str, Any]:
         "callbacks": [(name, _row(member, url_of, [])) for name, member in _callbacks(flow).items() if member],
         "retries": _retries(flow.failed, links),
         "note": _note(flow, graph),
-        "is_unfinished": any(flow.states.get(state) for state in UNFINISHED),
+        "is_unfinished": flow.unfinished > 0 or any(flow.states.get(state) for state in UNFINISHED),
     }
 
 
@@ -84,6 +84,8 @@ def flow_data(snapshot: Snapshot[FlowOverview]) -> dict[str, Any]:
         "flow": {
             "id": flow.id,
             "count": flow.tasks,
+            "unfinished": flow.unfinished,
+            "counted": flow.counted,
             "states": flow.states,
             "tasks": flow.members,
             "failed": flow.failed,
@@ -97,6 +99,19 @@ def _callbacks(flow: FlowOverview) -> dict[str, FlowMember | None]:
 
 
 def _finding(flow: FlowOverview) -> str:
+    if flow.counted < flow.tasks:
+        text = ngettext(
+            "%(count)s of %(tasks)s tasks has not finished",
+            "%(count)s of %(tasks)s tasks have not finished",
+            flow.unfinished,
+        )
+        first = _("of the first %(count)s: %(states)s") % {
+            "count": number(flow.counted),
+            "states": listed(
+                [f"{number(flow.states[state])} {state_label(state)}" for state in sorted(flow.states, key=rank)]
+            ),
+        }
+        return sentence(f"{text % {'count': number(flow.unfinished), 'tasks': number(flow.tasks)}}; {first}")
     done = flow.states.get("successful", 0)
     text = ngettext(
         "%(done)s of %(count)s task is successful", "%(done)s of %(count)s tasks are successful", flow.tasks

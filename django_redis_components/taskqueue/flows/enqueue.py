@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from django.db import transaction
+from redis.exceptions import RedisError
 
 from django_redis_components.core import serialization
 from django_redis_components.core.protocol import Call, Flow
@@ -16,7 +17,7 @@ from django_redis_components.core.settings import conf
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue import outbox
 from django_redis_components.taskqueue.enqueue import call_on_commit, prepare, store_in_outbox
-from django_redis_components.taskqueue.exceptions import TaskQueueError
+from django_redis_components.taskqueue.exceptions import InvalidTask, TaskQueueError
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.flows.graph import FlowGraph, FlowNode
 from django_redis_components.taskqueue.flows.parents import (
@@ -35,10 +36,14 @@ from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.shards import Shard, home
 from django_redis_components.taskqueue.store import task_records
 from django_redis_components.taskqueue.store.messages import CHUNK_BYTES, TaskMessage
-from django_redis_components.taskqueue.store.scripts import ENQUEUE_FLOW
+from django_redis_components.taskqueue.store.scripts import CONTINUE_FLOW, ENQUEUE_FLOW
 
 #: Maximum tasks written in one round trip.
-CHUNK = 500
+CHUNK = 400
+#: Tasks above which the last part may not have started all, see lua/shared/flow_work.lua.
+MAX_STARTED = 250
+#: Maximum tasks of a flow in the outbox, where it is one row.
+MAX_STORED = 5_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,6 +81,11 @@ def prepare_flow(graph: FlowGraph, callbacks: Callbacks, *, on_commit: bool = Fa
         on_commit: whether it is enqueued on commit.
     """
     uses_outbox = on_commit and graph.uses_outbox
+    if uses_outbox and len(graph.nodes) > MAX_STORED:
+        raise InvalidTask(
+            f"The flow has {len(graph.nodes):,} tasks: in the outbox it may have {MAX_STORED:,}."
+            " Enqueue a task on commit that enqueues the flow, or use task.using(outbox=False)."
+        )
     flow_id, shard, count = task_records.new_id(), home(graph.using), len(graph.nodes)
     numbered = list(enumerate(graph.nodes))
     for number, call in enumerate(callbacks, count):
@@ -167,7 +177,7 @@ def _chunks(parts: list[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
 
 
 def enqueue_flow(prepared: PreparedFlow) -> Flow[None]:
-    """Write a flow, up to 500 tasks in a round trip. No task starts before the last chunk is written."""
+    """Write a flow, up to 400 tasks in a round trip. No task starts before the last chunk is written."""
     flow, results = prepared.result, prepared.results
     for number, call in enumerate(prepared.calls):
         accepted_us = yield call
@@ -175,6 +185,18 @@ def enqueue_flow(prepared: PreparedFlow) -> Flow[None]:
             raise TaskQueueError(f"Flow {flow.id} was not accepted: enqueueing it took more than an hour.")
         for result in results[number * CHUNK : (number + 1) * CHUNK]:
             result._set_accepted(accepted_us, TaskOptions() if result.state == "waiting" else result.task.options)
+    if len(results) > MAX_STARTED:
+        yield from _start(flow)
+
+
+def _start(flow: FlowResult) -> Flow[None]:
+    """Start the tasks of a flow that was accepted. The poller does what this process does not get done."""
+    is_left = 1
+    while is_left:
+        try:
+            is_left = yield CONTINUE_FLOW(base=flow._shard.base, flow_id=flow.id)
+        except RedisError:
+            return
 
 
 def send(prepared: PreparedFlow) -> None:

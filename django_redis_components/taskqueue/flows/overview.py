@@ -1,8 +1,9 @@
-"""A flow as operators see it: how many tasks are in each state, and its first tasks, in one round trip."""
+"""A flow as operators see it: how many tasks are in each state, and its first tasks; a round trip for 500 tasks."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +13,9 @@ from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.exceptions import FlowDoesNotExist
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store.scripts import READ_FLOW
+
+#: Tasks whose states are read in one round trip, and in all: a page must not take the server's time.
+CHUNK, MAX_COUNTED = 500, 5_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -40,7 +44,9 @@ class FlowOverview:
 
     Attributes:
         tasks: how many it has, without the callbacks.
-        states: number of tasks by state.
+        unfinished: how many of these have not finished.
+        states: number of tasks by state, of the first `counted` ones.
+        counted: how many these are.
         members: its first tasks, in its order.
         failed: the first tasks that failed themselves; a retry of them continues the flow.
         on_error: the task that runs when another fails; None without one, or if it was not needed.
@@ -50,7 +56,9 @@ class FlowOverview:
     id: str
     at: datetime
     tasks: int
+    unfinished: int
     states: dict[str, int]
+    counted: int
     members: list[FlowMember]
     failed: list[FlowMember]
     on_error: FlowMember | None
@@ -67,18 +75,29 @@ def read_flow(shard: Shard, flow_id: str, limit: int) -> Flow[FlowOverview]:
     Raises:
         FlowDoesNotExist: no flow has this id, or it has expired.
     """
-    reply = yield READ_FLOW(base=shard.base, flow_id=encodable(flow_id), limit=limit)
-    if not reply:
-        raise FlowDoesNotExist(flow_id)
-    now_us, tasks, states, rows, failed, callbacks = reply
+    states, members, failed = Counter[str](), list[FlowMember](), list[FlowMember]()
+    tasks, first = 1, 0
+    while first < min(tasks, MAX_COUNTED):
+        reply = yield READ_FLOW(
+            base=shard.base, flow_id=encodable(flow_id), limit=limit, first=first, last=first + CHUNK - 1
+        )
+        if not reply:
+            raise FlowDoesNotExist(flow_id)
+        now_us, tasks, unfinished, counts, rows, failed_rows, callbacks = reply
+        states.update(dict(zip(map(bytes.decode, counts[::2]), counts[1::2], strict=True)))
+        members += map(_member, rows)
+        failed += map(_member, failed_rows)
+        first += CHUNK
     on_error, on_complete, on_success = [_member(row) if row else None for row in callbacks]
     return FlowOverview(
         id=flow_id,
         at=moment_of(now_us),
         tasks=tasks,
-        states={state.decode(): count for state, count in zip(states[::2], states[1::2], strict=True)},
-        members=[_member(row) for row in rows],
-        failed=[_member(row) for row in failed],
+        unfinished=unfinished,
+        states=dict(states),
+        counted=min(tasks, MAX_COUNTED),
+        members=members,
+        failed=failed[:limit],
         on_error=on_error,
         on_complete=on_complete,
         on_success=on_success,

@@ -32,8 +32,9 @@ ENQUEUE_FLOW = _script(
     "flows/enqueue_flow",
     args=("flow_id", "tasks", "last", "ttl_ms", "failed_ttl_ms", "on_error", "result_of", "row", "nodes*"),
 )
+CONTINUE_FLOW = _script("flows/continue_flow", args=("flow_id",))
 ADD_TO_FLOW = _script("flows/add_to_flow", args=("id", "token", "max_tasks", "nodes*"))
-READ_FLOW = _script("flows/read_flow", args=("flow_id", "limit"), reads_only=True)
+READ_FLOW = _script("flows/read_flow", args=("flow_id", "limit", "first", "last"), reads_only=True)
 RENEW_LEASES = _script("fetch/renew_leases", args=("worker", "lease_ms", "info", "supervisor", "executed", "leases*"))
 EXPIRE_LEASES = _script("fetch/expire_leases", args=("worker", "queue", "offset", "limit"))
 WORKER_LEASES = _script("fetch/worker_leases", args=("worker", "queue", "offset", "limit"), reads_only=True)

@@ -145,11 +145,11 @@ class CoroutineThreads(Executor):
 
 #: In the context of each run on an event loop: asgiref looks up their executor by it.
 _context = ThreadSensitiveContext()
-SyncToAsync.context_to_thread_executor[_context] = CoroutineThreads()
 
 
 def use_coroutine_threads() -> None:
     """Have the synchronous parts of coroutines of this context run in `CoroutineThreads`."""
+    SyncToAsync.context_to_thread_executor[_context] = CoroutineThreads()
     SyncToAsync.thread_sensitive_context.set(_context)
 
 

@@ -170,7 +170,7 @@ class Worker:
             if self._loop.has_died() if isinstance(run, CoroutineRun) else run.has_lost_thread(alive):
                 exc = RuntimeError("The thread of this run has died.")
                 logger.error("Task %s[%s] fails: the thread of its run has died.", run.job.name, run.job.id)
-                self._fail(run.job, exc, numbers.get(run.thread))
+                self._settle_failed(run.job, exc, numbers.get(run.thread))
         self.request_restart("one of its threads has died")
 
     def request_restart(self, reason: str) -> None:
@@ -275,8 +275,7 @@ class Worker:
             if job is not None:
                 try:
                     self._run_or_return(job, thread)
-                except BaseException as exc:
-                    logger.exception("Task %s[%s] ended by an error outside of its function.", job.name, job.id)
+                except BaseException as exc:  # noqa: BLE001 - logged
                     self._fail(job, exc, thread)
             elif burst:
                 # A lease that existed before the fetch may have returned to its queue since.
@@ -391,7 +390,12 @@ class Worker:
             self._on_limit()
 
     def _fail(self, job: Job, exc: BaseException, thread: int | None = None) -> None:
-        """Settle a run, or a batch, that an error outside of its function has ended."""
+        """Log and settle a run with an error that its function did not raise. See `_finish`."""
+        logger.error("Task %s[%s] ended by an error outside of its function.", job.name, job.id, exc_info=exc)
+        self._settle_failed(job, exc, thread)
+
+    def _settle_failed(self, job: Job, exc: BaseException, thread: int | None = None) -> None:
+        """Settle a run, or each task of a batch, with an error that its function did not raise."""
         run = self._running.get((job.id, job.token)) if job.others else None
         if run is not None:
             self._batches.fail(run, exc)
@@ -457,8 +461,7 @@ class Worker:
         try:
             self.job_source.amount.record_coroutine()
             return self._start_coroutine(job)
-        except BaseException as exc:
-            logger.exception("Task %s[%s] ended by an error outside of its function.", job.name, job.id)
+        except BaseException as exc:  # noqa: BLE001 - logged
             self._fail(job, exc)
             self.job_source.buffer.wake()  # no thread sends the ack soon
             return None

@@ -18,6 +18,19 @@ def states(flow: FlowResult) -> list[str]:
     return [result.state for result in flow.results]
 
 
+def has_work(store: Store) -> bool:
+    return bool(store.raw.exists(base_key(store, "flow_work")))
+
+
+def poll(store: Store) -> int:
+    """Run rounds of the poller until no flow has work left; return how many."""
+    rounds = 0
+    while has_work(store) or not rounds:
+        recover(prune=not rounds)
+        rounds += 1
+    return rounds
+
+
 def make_lucky(store: Store) -> None:
     """Let what failed by itself run with another function, as after a deploy that mends it."""
     for job in get_queue("default").tasks("failed"):

@@ -442,17 +442,6 @@ def test_unique_task_in_a_flow_raises() -> None:
         chain(add.s(1, 2)).enqueue(on_error=note.using(unique=True).s())
 
 
-def test_flow_above_the_size_limit_raises() -> None:
-    with pytest.raises(
-        InvalidTask, match="The flow has more than 5,000 tasks: split it, or let a task enqueue further ones"
-    ):
-        group(add.s(1, 2) for _ in range(5_001)).enqueue()
-    with pytest.raises(
-        InvalidTask, match="The flow has more than 10,000 dependencies: put a task that collects the results"
-    ):
-        group(echo.s() for _ in range(101)).then(group(echo.s() for _ in range(101))).enqueue()
-
-
 def test_chain_of_many_steps_may_be_made_one_by_one(redis_server: Store) -> None:
     flow = end = note.si(0).then(note.si(1))
     for number in range(2, 1_500):

@@ -435,7 +435,7 @@ def test_flow_does_not_grow_without_end(redis_server: Store, monkeypatch: pytest
     _, context = start()
     context.flow.add(note.s(1))
 
-    assert refused(context, note.s(2)) == "the flow would have more than 5,000 tasks."
+    assert refused(context, note.s(2)) == "the flow would have more than 200,000 tasks."
     assert len(context.flow.add()) == 0
 
 

@@ -23,7 +23,7 @@ from django_redis_components.taskqueue.flows.graph import FlowGraph
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.worker.execution import execute
 from tests.support import Store, run_async
-from tests.taskqueue.flows.support import make_lucky, states
+from tests.taskqueue.flows.support import make_lucky, poll, states
 from tests.taskqueue.support import (
     base_key,
     end_lease,
@@ -306,6 +306,7 @@ def test_repeated_enqueue_of_a_flow_with_callbacks_creates_one_flow(store: Store
     for call in [*sent.calls, sent.calls[-1]]:
         client.execute(call)
         client.execute(call)
+    poll(store)
 
     work_off()
     client.execute(sent.calls[-1])

@@ -23,7 +23,7 @@ local skip = ARGV[5]
 -- @include idempotency
 -- @include selection
 -- @lazy unique: reacquire_key
--- @lazy flow: parse_ref, node, is_in_state, each_successful, hold, is_callback
+-- @lazy flow: parse_ref, node, is_in_state, set_ttl, hold, is_callback
 
 local ctx = new_context(base)
 local earlier_reply = stored_reply(ctx, op)
@@ -42,10 +42,11 @@ end
 
 -- Count a retried task as unfinished. The on_success task of its flow waits again.
 local function revive_flow(key, flow_ref)
+  redis.call("HINCRBY", key, FLOW.revision, 1)
   if redis.call("HINCRBY", key, FLOW.unfinished, 1) == 1 then
     redis.call("PERSIST", key)
     redis.call("ZADD", base_key(ctx, K.unfinished_flows), ctx.now_ms, string.match(flow_ref, "^(.+)/"))
-    flow().each_successful(ctx, key, "PERSIST")
+    flow().set_ttl(ctx, key, nil)
   end
   local number = redis.call("HGET", key, FLOW.on_success)
   local id = number and flow().node(key, number)

@@ -80,6 +80,7 @@ if tasks + size > max_tasks then
   return { -4 }
 end
 redis.call("HINCRBY", key, FLOW.unfinished, new)
+redis.call("HINCRBY", key, FLOW.revision, 1)
 redis.call("HSET", key, FLOW.added, size)
 local numbers = { ctx.now_us }
 for _, node in ipairs(nodes) do

@@ -1,4 +1,5 @@
--- Accept the tasks of a flow, or a part of them. The last part starts the tasks that wait for no other.
+-- Accept the tasks of a flow, or a part of them. The last part starts the tasks that wait for no other, or the first of these;
+-- continue_flow.lua and the poller start the others.
 -- Precondition: the ids are new, or the call is a repetition; the parts are sent one after the other.
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] flow_id  id
@@ -12,7 +13,7 @@
 -- ARGV[9..] nodes  for each task: number, followers, open parents, n, and the n arguments of enqueue.lua. The number of
 --          the on_complete task is tasks + 1, that of the on_success task tasks + 2
 -- DERIVED base:flow:<flow> hash, base:t:<id> hash, base:q:<queue>:ready list, :scheduled, :priority, :waiting, :grouped,
---         :turns zsets, base:sequence string, base:queues, :unfinished_flows, :wakeup:* zsets, base:paused hash, base:limit:* strings,
+--         :turns zsets, base:sequence string, base:queues, :unfinished_flows, :partial_flows, :flow_work, :wakeup:* zsets, base:paused hash, base:limit:* strings,
 --         base:outbox zset
 -- Returns above 0: microseconds since the epoch at which this part was accepted
 -- Returns 0: earlier parts have expired, and no task was started
@@ -27,7 +28,7 @@ local on_error = ARGV[6]
 local result_of = ARGV[7]
 local row = ARGV[8]
 -- @include flow_accept
--- @lazy flow: node, hold, start
+-- @lazy flow_work: begin_flow
 
 local ctx = new_context(base)
 local key = base_key(ctx, K.flow, flow_id)
@@ -37,49 +38,43 @@ if accepted_before then
   return tonumber(accepted_before)
 end
 
+-- What only this index knows is deleted after an hour. A flow in one part needs no entry.
+local partial = base_key(ctx, K.partial_flows)
+local is_first = ARGV[9] == "0"
+if is_first and not last then
+  redis.call("ZADD", partial, ctx.now_ms, flow_id)
+  redis.call("HDEL", key, FLOW.sweep)
+elseif not is_first and not redis.call("ZSCORE", partial, flow_id) then
+  return 0
+end
+
 local index = 9
 while index <= #ARGV do
   local number, followers, open_parents, count = unpack(ARGV, index, index + 3)
   accept_node(ctx, key, flow_id, number, followers, ARGV, index + 4, index + 3 + count)
-  redis.call("PEXPIRE", task_key(ctx, ARGV[index + 4]), T.partial_flow_ms)
   if tonumber(open_parents) > 0 then
     redis.call("HSET", key, FLOW.open_parents .. number, open_parents)
   end
   index = index + 4 + count
 end
-redis.call("PEXPIRE", key, T.partial_flow_ms)
 if not last then
   return ctx.now_us
 end
 
-local ids = {}
-for number = 0, tasks + 2 do
-  ids[number] = flow().node(key, number)
-  local is_needed = number < tasks or number == tonumber(on_error)
-  if (ids[number] or is_needed) and redis.call("PERSIST", task_key(ctx, ids[number] or "")) == 0 then
-    return 0
-  end
-end
+redis.call("ZREM", partial, flow_id)
 redis.call("HSET", key, FLOW.enqueued_at_us, ctx.now_us, FLOW.tasks, tasks, FLOW.unfinished, tasks,
   FLOW.ttl_ms, ttl_ms, FLOW.failed_ttl_ms, failed_ttl_ms, FLOW.result_of, result_of)
-redis.call("PERSIST", key)
 redis.call("ZADD", base_key(ctx, K.unfinished_flows), ctx.now_ms, flow_id)
 if row ~= "" then
   redis.call("ZADD", base_key(ctx, K.outbox), ctx.now_us, row)
 end
-for offset, field in ipairs({ FLOW.on_error, FLOW.on_complete, FLOW.on_success }) do
-  if ids[tasks + offset - 1] then
-    redis.call("HSET", key, field, tasks + offset - 1)
+if on_error ~= "" then
+  redis.call("HSET", key, FLOW.on_error, on_error)
+end
+for offset, field in ipairs({ FLOW.on_complete, FLOW.on_success }) do
+  if redis.call("HEXISTS", key, tasks + offset) == 1 then
+    redis.call("HSET", key, field, tasks + offset)
   end
 end
-for number, id in pairs(ids) do
-  if number >= tasks or redis.call("HEXISTS", key, FLOW.open_parents .. number) == 1 then
-    flow().hold(ctx, number, id)
-  end
-end
-for number = 0, tasks - 1 do
-  if redis.call("HEXISTS", key, FLOW.open_parents .. number) == 0 then
-    flow().start(ctx, key, number, ids[number])
-  end
-end
+flow_work().begin_flow(ctx, key, flow_id, tasks)
 return ctx.now_us

@@ -1,23 +1,28 @@
--- Read a flow: how many tasks are in each state, and its first tasks in detail. Writes nothing.
+-- Read a part of a flow: how many of its tasks are in each state, and its first tasks in detail. Writes nothing.
 -- Precondition: none.
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] flow_id  id
--- ARGV[2] limit  how many tasks, and failed tasks, are read in detail
+-- ARGV[2] limit  how many of the flow's first tasks, and failed tasks of this part, are read in detail
+-- ARGV[3] first  place of the first task of this part in the flow, from 0
+-- ARGV[4] last  place of its last task
 -- DERIVED base:flow:<flow> hash, base:t:<id> hash
--- Returns {now_us, tasks, states, rows, failed, callbacks}: tasks is how many the flow has, those that were added
---         included; states a flat list of state and number; each row {number, id, followers, state, name, queue}, in rows the first tasks, in failed
---         the first failed ones; callbacks has such a row, or an empty list, for on_error, on_complete and on_success;
---         state is not_run if a task before it has failed, and ignored if it ended without success and may
+-- Returns {now_us, tasks, unfinished, states, rows, failed, callbacks}: tasks is how many the flow has, those that were
+--         added included, and unfinished how many of them have not finished; states a flat list of state and number; each
+--         row {number, id, followers, state, name, queue}, in rows the first tasks, in failed the first failed ones;
+--         callbacks has such a row, or an empty list, for on_error, on_complete and on_success; state is not_run if a task
+--         before it has failed, and ignored if it ended without success and may
 -- Returns {}: no flow has this id
--- Cost: O(tasks)
+-- Cost: O(last - first)
 local base = KEYS[1]
 local flow_id = ARGV[1]
 local limit = tonumber(ARGV[2])
+local first = tonumber(ARGV[3])
+local last = tonumber(ARGV[4])
 -- @include context
 
 local ctx = new_context(base)
 local key = base_key(ctx, K.flow, flow_id)
-local tasks, added = unpack(redis.call("HMGET", key, FLOW.tasks, FLOW.added))
+local tasks, added, unfinished = unpack(redis.call("HMGET", key, FLOW.tasks, FLOW.added, FLOW.unfinished))
 if not tasks then
   return {}
 end
@@ -43,7 +48,7 @@ local function row(number, id, state, followers)
 end
 
 local counts, rows, failed = {}, {}, {}
-for position = 0, tasks + added - 1 do
+for position = first, math.min(last, tasks + added - 1) do
   local number = position < tasks and position or position + 3 -- behind the numbers of the callbacks
   local id, state, followers = state_of(number)
   counts[state] = (counts[state] or 0) + 1
@@ -64,4 +69,4 @@ for number = tasks, tasks + 2 do
   local id, state = state_of(number)
   callbacks[#callbacks + 1] = redis.call("EXISTS", task_key(ctx, id)) == 1 and row(number, id, state, "") or {}
 end
-return { ctx.now_us, tasks + added, states, rows, failed, callbacks }
+return { ctx.now_us, tasks + added, tonumber(unfinished or 0), states, rows, failed, callbacks }

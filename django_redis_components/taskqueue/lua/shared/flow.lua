@@ -2,7 +2,7 @@
 -- followers, and the fields of `FlowField`. Records of successful tasks get no TTL before the flow has finished:
 -- followers read the results there. Behind the numbers of the members come those of the callbacks, on_error, on_complete
 -- and on_success, whether the flow has them or not.
--- @include flow_tasks
+-- @include flow_work
 -- @lazy counters: count
 -- @lazy results: add_error, notify_waiters
 
@@ -21,6 +21,7 @@ local function start_callback(ctx, key, field)
     return false
   end
   redis.call("HINCRBY", key, FLOW.unfinished, 1)
+  redis.call("HINCRBY", key, FLOW.revision, 1)
   redis.call("PERSIST", task_key(ctx, id))
   start(ctx, key, number, id)
   return true
@@ -63,9 +64,7 @@ local function count_finished(ctx, key, finished)
     redis.call("HSET", key, FLOW.failed_at_end, failed or 0)
     return
   end
-  local life_ms = has_failed and failed_ttl_ms or ttl_ms
-  each_successful(ctx, key, "PEXPIRE", life_ms)
-  redis.call("PEXPIRE", key, life_ms)
+  set_ttl(ctx, key, has_failed and failed_ttl_ms or ttl_ms)
   redis.call("ZREM", base_key(ctx, K.unfinished_flows), string.sub(key, #base_key(ctx, K.flow, "") + 1))
 end
 

@@ -22,21 +22,6 @@ local function is_callback(number, tasks)
   return tasks and tonumber(number) >= tonumber(tasks) and tonumber(number) <= tasks + 2
 end
 
-local function last_number(key)
-  local tasks, added = unpack(redis.call("HMGET", key, FLOW.tasks, FLOW.added))
-  return (tasks or 0) + 2 + (added or 0)
-end
-
--- Run a command on the record of each successful task, also of callbacks.
-local function each_successful(ctx, key, command, ...)
-  for number = 0, last_number(key) do
-    local id = node(key, number)
-    if id and is_in_state(ctx, id, S.successful) then
-      redis.call(command, task_key(ctx, id), ...)
-    end
-  end
-end
-
 -- List a task as waiting, by the time of acceptance and in the order of the flow.
 local function hold(ctx, number, id)
   local queue, enqueued_us = unpack(redis.call("HMGET", task_key(ctx, id), F.queue, F.enqueued_at_us))
