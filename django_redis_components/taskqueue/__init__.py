@@ -21,6 +21,7 @@ decorator, task, options    `@task`; `Task`; the options and their validation
 defaults                    options from the settings: `DEFAULTS` and `ROUTES`
 retry, limits, unique       the options `backoff`; `concurrency` and `rate`; `unique`
 fair_share                  the option `fair`
+batches, batch_task         the option `batch`; the task whose function gets several calls
 registry                    tasks by name and alias; a name from Redis is looked up here, never imported
 call_signature, json_codec  arguments: checked at the call; JSON encoding of further types
 sealing                     arguments that are encrypted before they leave the process
@@ -132,6 +133,7 @@ See also: `signals`, `logs`, and `django_redis_components.locks` for ``@lock(…
 
 from __future__ import annotations
 
+from django_redis_components.taskqueue.batches import Batch, BatchCall
 from django_redis_components.taskqueue.context import TaskContext
 from django_redis_components.taskqueue.decorator import task
 from django_redis_components.taskqueue.exceptions import (
@@ -188,6 +190,8 @@ from django_redis_components.taskqueue.task import Task
 from django_redis_components.taskqueue.unique import Unique
 
 __all__ = [
+    "Batch",
+    "BatchCall",
     "Concurrency",
     "Counts",
     "Cursor",

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar,
 from django_redis_components.core import keys
 from django_redis_components.core.arguments import short_repr
 from django_redis_components.taskqueue import registry
+from django_redis_components.taskqueue.batch_task import BatchTask, check_batch, runner_of_one
+from django_redis_components.taskqueue.batches import Batch, BatchCall, group_of_batch
 from django_redis_components.taskqueue.context import TaskContext, without_context
 from django_redis_components.taskqueue.exceptions import InvalidTask
 from django_redis_components.taskqueue.options import DeclaredOptions, TaskOptions, options_with
@@ -23,6 +25,15 @@ V = TypeVar("V")
 def task(func: Callable[P, Coroutine[Any, Any, V]], /) -> Task[P, Coroutine[Any, Any, V], V]: ...
 @overload
 def task(func: Callable[P, R], /) -> Task[P, R, R]: ...
+@overload
+def task(
+    *,
+    name: str | None = None,
+    aliases: Sequence[str] = (),
+    batch: Batch,
+    using: str = "default",
+    **options: Unpack[DeclaredOptions],
+) -> _BatchDecorator: ...
 @overload
 def task(
     *,
@@ -50,6 +61,7 @@ def task(
     name: str | None = None,
     aliases: Sequence[str] = (),
     takes_context: bool = False,
+    batch: Batch | None = None,
     using: str = "default",
     **options: Any,
 ) -> Any:
@@ -61,6 +73,7 @@ def task(
         aliases: further names under which workers find it: those that it had before. Tasks that were enqueued under
             them run.
         takes_context: whether workers pass a `TaskContext` as the first argument, which must be named "context".
+        batch: how many calls of the task one run gets. The function is called with a list of `BatchCall` objects.
         using: alias of the connection.
         options: queue_name, priority, max_attempts, max_deliveries, backoff, timeout, concurrency, rate, fair, unique,
             expires, result_ttl, database, outbox, sealed (see `options.TaskOptions`). `run_after`, `metadata` and `id`
@@ -77,22 +90,44 @@ def task(
 
     def decorate(function: Callable[..., Any]) -> Task[..., Any, Any]:
         path = _name_of(function)
-        if takes_context and next(iter(inspect.signature(function).parameters), None) != "context":
-            raise InvalidTask(f"{path} takes a context: its first parameter must be named 'context'.")
-        task_options = options_with(without_context(function) if takes_context else function, TaskOptions(), options)
-        task: Task[..., Any, Any] = Task(
-            func=function,
-            name=name or path,
-            declared_options=task_options,
-            declared=frozenset(options),
-            aliases=tuple(aliases),
-            connection=using,
-            takes_context=takes_context,
-        )
+        given: dict[str, Any] = {"name": name or path, "aliases": tuple(aliases), "connection": using}
+        if batch is not None:
+            check_batch(path, function, batch, takes_context=takes_context, fair=options.get("fair"))
+            task = _batch_task(function, batch, options, given)
+        else:
+            task = _task(function, path, takes_context, options, given)
         registry.register(task.name, task, task.aliases)
         return task
 
     return decorate if func is None else decorate(func)
+
+
+def _task(
+    function: Callable[..., Any], path: str, takes_context: bool, options: dict[str, Any], given: dict[str, Any]
+) -> Task[..., Any, Any]:
+    if takes_context and next(iter(inspect.signature(function).parameters), None) != "context":
+        raise InvalidTask(f"{path} takes a context: its first parameter must be named 'context'.")
+    return Task(
+        func=function,
+        declared_options=options_with(without_context(function) if takes_context else function, TaskOptions(), options),
+        declared=frozenset(options),
+        takes_context=takes_context,
+        **given,
+    )
+
+
+def _batch_task(
+    function: Callable[..., Any], batch: Batch, options: dict[str, Any], given: dict[str, Any]
+) -> Task[..., Any, Any]:
+    runner, options = runner_of_one(function, given["name"], batch), {**options, "fair": group_of_batch(batch)}
+    return BatchTask(
+        func=runner,
+        declared_options=options_with(runner, TaskOptions(), options),
+        declared=frozenset(options),
+        batch=batch,
+        batch_func=function,
+        **given,
+    )
 
 
 if TYPE_CHECKING:
@@ -104,6 +139,17 @@ if TYPE_CHECKING:
         def __call__(self, func: Callable[P, Coroutine[Any, Any, V]], /) -> Task[P, Coroutine[Any, Any, V], V]: ...
         @overload
         def __call__(self, func: Callable[P, R], /) -> Task[P, R, R]: ...
+        def __call__(self, func: Any, /) -> Any: ...
+
+    class _BatchDecorator:
+        """`@task(batch=…)` for type checkers."""
+
+        @overload
+        def __call__(
+            self, func: Callable[[list[BatchCall]], Coroutine[Any, Any, Any]], /
+        ) -> Task[..., Coroutine[Any, Any, Any], Any]: ...
+        @overload
+        def __call__(self, func: Callable[[list[BatchCall]], Any], /) -> Task[..., Any, Any]: ...
         def __call__(self, func: Any, /) -> Any: ...
 
     class _ContextDecorator:

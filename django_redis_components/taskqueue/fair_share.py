@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from django_redis_components.core import keys
 from django_redis_components.core.arguments import check_int, short_repr
 from django_redis_components.core.name_templates import template_of
 from django_redis_components.taskqueue.fields import Field
@@ -17,6 +18,8 @@ from django_redis_components.taskqueue.limits import Key, key_of_call
 
 #: Largest weight of a group: the scripts count the tasks of a turn in 128ths of its number.
 MAX_WEIGHT = 100
+#: Start of the groups to which the calls of batches belong. No other group has it.
+OF_BATCHES = "batch:"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -40,6 +43,24 @@ class FairShare:
         if not callable(self.weight):
             _check_weight(self.weight)
 
+    def _check_key(self, func: Callable[..., Any]) -> None:
+        """Validate the key against the function's parameters."""
+        template_of(self.key, func, "fair key")
+        if callable(self.weight):
+            template_of(self.weight, func, "weight")
+
+    def _fields(
+        self, name: str, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[str, ...]:
+        """See `fields`."""
+        weight: Any = self.weight
+        if callable(weight):
+            weight = _check_weight(weight(*args, **kwargs))
+        group = key_of_call(self.key, "fair key", name, func, args, kwargs)
+        if group.startswith(OF_BATCHES):
+            group = keys.digest(group)
+        return Field.fair_share, f"{weight}/{group}"
+
 
 def fair_of(value: Any) -> FairShare | None:
     """Return the option `fair` as a `FairShare`.
@@ -56,26 +77,20 @@ def check_key(func: Callable[..., Any], fair: FairShare | None) -> None:
     Raises:
         TypeError, ValueError: see `core.name_templates`.
     """
-    if fair is None:
-        return
-    template_of(fair.key, func, "fair key")
-    if callable(fair.weight):
-        template_of(fair.weight, func, "weight")
+    if fair is not None:
+        fair._check_key(func)
 
 
 def fields(
     name: str, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], fair: FairShare
-) -> tuple[str, str]:
-    """Return the field of the task's record and its value, "weight/group".
+) -> tuple[str, ...]:
+    """Return fields of the task's record and their values: first that of the group, "weight/group".
 
     Args:
         name: of the task, for errors.
         args, kwargs: the arguments of the call.
     """
-    weight: Any = fair.weight
-    if callable(weight):
-        weight = _check_weight(weight(*args, **kwargs))
-    return Field.fair_share, f"{weight}/{key_of_call(fair.key, 'fair key', name, func, args, kwargs)}"
+    return fair._fields(name, func, args, kwargs)
 
 
 def group_of(share: str) -> str:

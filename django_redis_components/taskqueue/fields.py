@@ -47,6 +47,11 @@ class Field:
     rate = "R"
     #: "weight/group": whose turn the task waits for (`fair_share`).
     fair_share = "G"
+    #: "size/wait_ms" of a call of a task with the option `batch`.
+    batch = "B"
+    #: int: with how many calls, itself among them, its latest run has started. Absent if it was leased alone after its
+    #: worker had died.
+    batch_calls = "N"
     #: int: deliveries that may be lost with a worker before the task fails.
     max_deliveries = "D"
     #: "kind name" of what enqueued the task, and a tab and the request's user (`taskqueue.origin`).
@@ -106,6 +111,7 @@ class Part:
     #: Zset, all scores 0: "group\tpriority\tenqueued_at_us\tid" of ready tasks of groups.
     grouped = "grouped"
     #: Zset of groups with ready tasks by the number of their next turn; a fraction counts what the turn has started.
+    #: Batches that are not full by `Turn.filling` and the time in milliseconds at which they start.
     turns = "turns"
     #: Hash group -> "since_ms|JSON" of paused groups.
     paused_groups = "paused_groups"
@@ -280,6 +286,14 @@ class FlowField:
     expires = "x"
 
 
+class Turn:
+    """Numbers in `Part.turns`."""
+
+    #: The place of a batch that is not full: this number and the time in milliseconds at which it starts all the same.
+    #: It is above the numbers of all turns, and the sum is exact. A worker of a version without batches serves it last.
+    filling = 2**52
+
+
 class Ttl:
     """Lifetimes of keys, in milliseconds."""
 
@@ -332,5 +346,5 @@ class ErrorPath:
 #: The names by which Lua reads the classes.
 LEGEND: dict[str, type] = {
     "F": Field, "S": State, "O": Outcome, "C": OutcomeCounter, "P": Part, "K": Key, "T": Ttl, "E": ErrorPath,
-    "FLOW": FlowField,
+    "FLOW": FlowField, "TURN": Turn,
 }  # fmt: skip

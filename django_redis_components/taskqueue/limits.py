@@ -130,14 +130,14 @@ def fields(
     made: tuple[str, ...] = ()
     for limit in limits:
         if limit is not None:
-            key = _escaped(limit.group or name)
+            key = escaped(limit.group or name)
             if limit.key is not None:
                 key += f":{key_of_call(limit.key, f'{limit._what} key', name, func, args, kwargs)}"
             made += (limit._field, f"{limit._numbers()}/{key}")
     return made
 
 
-def _escaped(name: str) -> str:
+def escaped(name: str) -> str:
     """Return a name without colons: group "a" with the key "b:c" is another limit than group "a:b" with the key "c"."""
     return name.replace("%", "%25").replace(":", "%3A") if ":" in name or "%" in name else name
 

@@ -255,6 +255,11 @@ class TaskRecord(Generic[R_co]):
         return decode_cursor(stored) if stored else None
 
     @property
+    def batch_size(self) -> int | None:
+        """With how many calls of its task, itself among them, its latest run has started; None if in no batch."""
+        return int(self._fields.get(Field.batch_calls, 0)) or None
+
+    @property
     def timeline(self) -> list[TaskRun]:
         """Its runs, oldest first; at most about the last 50.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
@@ -85,5 +86,5 @@ def _holder(task: Registered, name: str) -> str:
 
 
 def _origin(task: Registered) -> str:
-    code = getattr(task.func, "__code__", None)
+    code = getattr(inspect.unwrap(task.func), "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(task.func)

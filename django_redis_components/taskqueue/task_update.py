@@ -216,7 +216,7 @@ def _new_limits(task: Any, fields: Mapping[str, bytes], old: Any, new: Any) -> t
 
 
 def _new_share(task: Any, fields: Mapping[str, bytes], old: Any, new: Any) -> tuple[str, ...]:
-    """The group and the weight that follow from the arguments, as a pair of field and value; empty if they stay.
+    """The group and the weight that follow from the arguments, as fields and values; empty if they stay.
 
     Raises:
         InvalidTask: the group was made with another option than the task's.

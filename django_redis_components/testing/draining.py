@@ -9,15 +9,15 @@ import secrets
 from collections.abc import Sequence
 
 from django_redis_components.core import keys
-from django_redis_components.core.protocol import Batch, Flow, Read, run
+from django_redis_components.core.protocol import Batch, Command, Flow, Read, run
 from django_redis_components.core.units import Seconds, to_seconds
 from django_redis_components.taskqueue import NotScheduled, TaskResult, registry
-from django_redis_components.taskqueue.fields import Part
+from django_redis_components.taskqueue.fields import Part, Turn
 from django_redis_components.taskqueue.shards import Shard, home
 from django_redis_components.taskqueue.stats import queue_stats
 from django_redis_components.taskqueue.store import task_control, task_records
 from django_redis_components.taskqueue.store.job import Job
-from django_redis_components.taskqueue.worker.execution import execute
+from django_redis_components.taskqueue.worker.batch_execution import execute_leased
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
 from django_redis_components.testing.failures import FailureRecorder
 
@@ -59,10 +59,13 @@ def drain(
     for _ in range(limit):
         jobs = fetcher.fetch("0", 1)
         if not jobs:
-            if run(client, _release_next_scheduled(shard, names, until_ms)):
+            if run(client, _start_batches(shard, names)) or run(
+                client, _release_next_scheduled(shard, names, until_ms)
+            ):
                 continue
             return run(client, _results(shard, list(ran.values())))
-        ran.setdefault(jobs[0].id, jobs[0])
+        for job in (jobs[0], *jobs[0].others):
+            ran.setdefault(job.id, job)
         _run(fetcher, jobs[0], raise_errors)
     fetcher.fetch("acks", 0)
     raise RuntimeError(
@@ -72,8 +75,10 @@ def drain(
 
 def _run(fetcher: Fetcher, job: Job, raise_errors: bool) -> None:
     with FailureRecorder() as failures:
-        fetcher.settle_run(job, execute(job))
-    raised = failures.of(job.id)
+        outcomes = execute_leased(job)
+        for each, ack in outcomes:
+            fetcher.settle_run(each, ack)
+    raised = next(filter(None, [failures.of(each.id) for each, _ in outcomes]), None)
     if raised is not None and raise_errors:
         fetcher.fetch("acks", 0)
         raise raised
@@ -87,6 +92,19 @@ def _advance_until(shard: Shard, advance: Seconds | bool) -> Flow[float]:
         return float("inf")
     seconds, micros = yield Read("TIME", key=shard.base)
     return int(seconds) * 1_000 + int(micros) / 1_000 + to_seconds(advance, "advance", zero=True) * 1_000
+
+
+def _start_batches(shard: Shard, queues: Sequence[str]) -> Flow[bool]:
+    """Start the batches that wait for further calls: these are ready; return whether there was one."""
+    found = yield Batch(
+        [Read("ZRANGEBYSCORE", shard.queue(queue, Part.turns), Turn.filling, "+inf") for queue in queues]
+    )
+    started = False
+    for queue, groups in zip(queues, found, strict=True):
+        for group in groups:
+            yield Command("ZADD", shard.queue(queue, Part.turns), "XX", 0, group, retry=True)
+            started = True
+    return started
 
 
 def _release_next_scheduled(shard: Shard, queues: Sequence[str], until_ms: float) -> Flow[bool]:

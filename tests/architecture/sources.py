@@ -42,6 +42,7 @@ ENTRY_POINTS = 5
 #: The layers of ``taskqueue``, lowest first. Modules and subpackages import their own layer and lower ones.
 TASKQUEUE_LAYERS: tuple[tuple[str, ...], ...] = (
     (
+        "batches",
         "call_signature",
         "exceptions",
         "failpoints",
@@ -75,7 +76,7 @@ TASKQUEUE_LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("flows",),
     ("context", "run_start"),
-    ("decorator", "task"),
+    ("batch_task", "decorator", "task"),
     ("stats",),
     ("queue", "schedules"),
     ("checks", "poller"),

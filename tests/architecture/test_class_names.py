@@ -11,7 +11,8 @@ from tests.architecture.sources import modules
 #: name of a model, a process imports one of the two backends, and the sync client is generated from the async one.
 EXCEPTIONS = (".dashboard.models", ".django_tasks.backport", ".client._sync.")
 #: Names that Django expects; and `Group`, by which `manage.py redis` finds what a module of its groups declares.
-EXPECTED_NAMES = ("Command", "Meta", "Group")
+#: A `Batch` of requests of the core, and one of calls, the option of a task: both are the word for it.
+EXPECTED_NAMES = ("Command", "Meta", "Group", "Batch")
 
 
 def test_no_two_classes_share_a_name() -> None:

@@ -65,6 +65,10 @@ TESTS = {
         "taskqueue/fair_share/test_turns.py",
         "test_two_clients_at_once_serve_each_task_once_and_in_turn",
     ),
+    "One run for many calls, each with its outcome": (
+        "taskqueue/batching/test_outcomes.py",
+        "test_each_call_has_its_own_outcome",
+    ),
     "Locks, semaphores and rate limits for any code": (
         "locks/chaos/test_history.py",
         "test_history_has_no_overlapping_holders_disordered_fences_or_stale_writes",

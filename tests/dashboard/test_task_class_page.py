@@ -23,6 +23,7 @@ from tests.dashboard.support import browser, client_of, fail_with, now_ms
 from tests.dashboard.task_pages import text
 from tests.dashboard.task_pages import url_of as task_url
 from tests.support import Store
+from tests.taskqueue.batching.tasks import collect_by_key
 from tests.taskqueue.support import base_key, new_fetcher, queue_key, settle_now, taskqueue_settings
 from tests.taskqueue.tasks import add, crowd, note
 
@@ -202,6 +203,14 @@ def test_ten_slowest_runs_are_listed(redis_server: Store, viewer: Client) -> Non
 
 def test_class_without_a_finished_run_has_no_slowest(redis_server: Store, viewer: Client) -> None:
     assert "No run that succeeded is listed." in text(viewer.get(url_of(note.name)))
+
+
+def test_batch_is_listed_in_place_of_fair(redis_server: Store, viewer: Client) -> None:
+    options = {each["name"]: (each["value"], each["source"]) for each in data(viewer, collect_by_key.name)["options"]}
+
+    assert options["batch"] == ("Batch(size=3, wait=60, key='{customer}')", "decorator")
+    assert "fair" not in options
+    assert "Batch(size=3, wait=60" in text(viewer.get(url_of(collect_by_key.name)))
 
 
 def test_options_say_where_they_come_from(redis_server: Store, viewer: Client) -> None:

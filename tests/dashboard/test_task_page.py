@@ -29,6 +29,7 @@ from tests.dashboard.support import (
 )
 from tests.dashboard.task_pages import TASKS, text, url_of
 from tests.support import Store
+from tests.taskqueue.batching.tasks import collect
 from tests.taskqueue.store.support import fail_many
 from tests.taskqueue.support import base_key, new_fetcher
 from tests.taskqueue.tasks import add, echo, note
@@ -125,6 +126,35 @@ def test_page_omits_a_cursor_without_an_item_or_of_another_client(
     redis_server.raw.hset(base_key(redis_server, "t", result.id), "I", cursor)
 
     assert "Continues after" not in text(viewer.get(url_of(result.id)))
+
+
+def test_page_says_that_a_call_waits_for_others_and_with_how_many_it_has_run(
+    redis_server: Store, viewer: Client
+) -> None:
+    write_worker(redis_server, "here:1", threads=8, busy=2)
+    first = collect.enqueue("a")
+
+    shown = text(viewer.get(url_of(first.id)))
+    assert "Not running: it waits for further calls of its batch, until" in shown
+    assert re.search(r"at the latest, in (\d+ s|1 min)", shown)
+    assert f"Group batch:{collect.name}" in shown
+    assert "Calls in its batch" not in shown
+
+    collect.enqueue_many([(("b",), {}), (("c",), {})])
+    assert "it waits for the turn of its group" in text(viewer.get(url_of(first.id)))
+    new_fetcher().fetch("0", 1)
+
+    assert "Calls in its batch 3" in text(viewer.get(url_of(first.id)))
+    assert viewer.get(url_of(first.id), {"format": "json"}).json()["task"]["batch_size"] == 3
+
+
+def test_wait_of_a_call_is_translated(redis_server: Store, viewer: Client) -> None:
+    result = collect.enqueue("a")
+
+    with translation.override("zh-hans"):
+        shown = viewer.get(url_of(result.id), headers={"Accept-Language": "zh-hans"}).content.decode()
+
+    assert "等待同批的更多调用" in shown
 
 
 def test_result_progress_limits_and_flow_are_shown(redis_server: Store, viewer: Client) -> None:

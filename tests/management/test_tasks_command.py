@@ -12,6 +12,7 @@ from django.utils import timezone
 from django_redis_components.taskqueue import get_queue
 from tests.dashboard.support import fail_with, group_of
 from tests.support import Store
+from tests.taskqueue.batching.tasks import collect
 from tests.taskqueue.store.support import counts, data, fail_many, ids, lines, park_many, redis_command, refused
 from tests.taskqueue.support import new_fetcher, taskqueue_settings
 from tests.taskqueue.tasks import add, crowd, echo, note
@@ -239,6 +240,20 @@ def test_update_that_is_refused_says_why(redis_server: Store) -> None:
 def test_wrong_arguments_of_update_are_named(words: tuple[str, ...], text: str) -> None:
     with pytest.raises(CommandError, match=text):
         redis_command("tasks", "update", "some-id", *words)
+
+
+def test_call_of_a_batch_is_shown_with_why_it_waits_and_with_how_many_it_has_run(redis_server: Store) -> None:
+    result = collect.enqueue("a")
+
+    shown = data("tasks", "show", result.id)
+    assert [reason["code"] for reason in shown["reasons"]][-1] == "batch"
+    assert any("it waits for further calls of its batch" in line for line in lines("tasks", "show", result.id))
+
+    collect.enqueue_many([(("b",), {}), (("c",), {})])
+    new_fetcher().fetch("0", 1)
+    assert data("tasks", "show", result.id)["batch_size"] == 3
+    assert any(line.split() == ["Calls", "in", "its", "batch", "3"] for line in lines("tasks", "show", result.id))
+    assert any(line.startswith("batch ") for line in lines("tasks", "show", collect.name))
 
 
 def test_options_of_a_name_are_shown_with_where_they_are_from(redis_server: Store, settings: Any) -> None:

@@ -22,7 +22,7 @@ from django_redis_components.taskqueue.stats import fingerprint as fingerprints
 from django_redis_components.taskqueue.store.finished import finished_bounds
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.store.scripts import MAINTAIN, RENEW_LEASES
-from django_redis_components.taskqueue.worker.execution import execute
+from django_redis_components.taskqueue.worker.batch_execution import execute_leased
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
 from django_redis_components.taskqueue.worker.options import ASYNC_CONCURRENCY, WorkerOptions
 from django_redis_components.taskqueue.worker.worker import Worker
@@ -46,8 +46,9 @@ def work_off(*queues: str, worker: str = "here:1") -> list[Job]:
     slot = f"slot{next(_slots)}"  # request numbers of a slot start at 0
     ran = []
     while jobs := fetcher.fetch(slot, 1):
-        ran += jobs
-        fetcher.settle_run(jobs[0], execute(jobs[0]))
+        for job, ack in execute_leased(jobs[0]):
+            ran.append(job)
+            fetcher.settle_run(job, ack)
     return ran
 
 

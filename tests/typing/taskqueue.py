@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import assert_type
+from typing import Any, assert_type
 
-from django_redis_components.taskqueue import TaskContext, TaskResult, Unique, chain, group, task
+from django_redis_components.taskqueue import Batch, BatchCall, TaskContext, TaskResult, Unique, chain, group, task
 
 
 @task
@@ -25,6 +25,14 @@ async def coroutine(number: int) -> bytes:
 @task(takes_context=True)
 def with_context(context: TaskContext, number: int) -> float:
     return float(number)
+
+
+@task(batch=Batch(100, wait=1.0))
+def in_batches(calls: list[BatchCall]) -> None: ...
+
+
+@task(batch=Batch(100))
+async def in_batches_on_loop(calls: list[BatchCall]) -> None: ...
 
 
 @task
@@ -49,6 +57,8 @@ async def right() -> None:
     assert_type(with_context.enqueue(1).get(), float)
     assert_type(with_context.get_result("id").get(), float)
     any_result(plain.enqueue(1))
+    assert_type(in_batches.enqueue(1, text="a").get(), Any)
+    assert_type((await in_batches_on_loop.aenqueue(1)).get(), Any)
 
     assert_type(with_options.enqueue_many([((1,), {})])[0].get(), str)
     assert_type(plain.enqueue_many([plain.si(1), plain.si(2, text="b")]), list[TaskResult[int]])
@@ -65,6 +75,7 @@ async def wrong_arguments() -> None:
     plain.enqueue(1, txt="a")  # type: ignore[call-arg]
     await coroutine.aenqueue("one")  # type: ignore[arg-type]
     mail.enqueue_on_commit("a")  # type: ignore[call-arg]
+    task(batch=Batch(100))(plain.func)  # type: ignore[arg-type]
     with_context.enqueue(1, 2)  # type: ignore[call-arg]
     plain.delay(1)  # type: ignore[attr-defined]
     number: str = plain.enqueue(1).get()  # type: ignore[assignment]

@@ -59,6 +59,7 @@ def _task(task: Explanation) -> dict[str, Any]:
         "metadata": metadata_of(task) or None,
         "result": result_of(task) or None,
         "progress": progress,
+        "batch_size": number_of(task.text(Field.batch_calls)) or None,
         "continues_after": cursor_text(task) or None,
     }
 

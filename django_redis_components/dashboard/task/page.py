@@ -243,6 +243,8 @@ def _facts(task: Explanation, links: Links) -> Iterator[Fact]:
     yield Fact(_("Attempts"), NO_VALUE if attempts is None else number(attempts))
     lost = number_of(task.text(Field.deliveries))
     yield Fact(_("Workers lost with it"), number(lost) if lost else "")
+    batch_size = number_of(task.text(Field.batch_calls))
+    yield Fact(_("Calls in its batch"), number(batch_size) if batch_size else "")
     expires = time_of(record, "expires_at") if not task.is_finished else None
     yield Fact(_("Expires"), _in(expires, task.at))
     kept_ms = task.fact("ttl_ms")

@@ -188,6 +188,12 @@ def _group_paused(task: Explanation, reason: Reason) -> str:
     return _("its group %(name)s is paused.") % {"name": reason.name}
 
 
+def _batch(task: Explanation, reason: Reason) -> str:
+    return _("it waits for further calls of its batch, until %(time)s at the latest, in %(age)s.") % _until(
+        task, reason
+    )
+
+
 def _turn(task: Explanation, reason: Reason) -> str:
     text = _("it waits for the turn of its group %(name)s.") % {"name": reason.name}
     if not reason.count:
@@ -246,6 +252,7 @@ _SENTENCES: dict[str, _Sentence] = {
     "quiet": _quiet,
     "concurrency": _concurrency,
     "group_paused": _group_paused,
+    "batch": _batch,
     "turn": _turn,
     "behind": _behind,
     "busy": _busy,

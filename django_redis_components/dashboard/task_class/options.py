@@ -6,10 +6,11 @@ import dataclasses
 from typing import Any
 
 from django_redis_components.taskqueue import defaults, registry
+from django_redis_components.taskqueue.batch_task import BatchTask
 from django_redis_components.taskqueue.options import DeclaredOptions
 
 #: Options that limit when and how long tasks run.
-LIMITS = ("concurrency", "rate", "fair", "unique", "timeout", "expires", "max_attempts", "max_deliveries")
+LIMITS = ("concurrency", "rate", "fair", "batch", "unique", "timeout", "expires", "max_attempts", "max_deliveries")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -27,10 +28,14 @@ def option_lines(name: str) -> list[OptionLine] | None:
     if task is None:
         return None
     options = task.options
-    return [
+    lines = [
         OptionLine(option, _text(getattr(options, option)), defaults.source_of(task, option))
         for option in DeclaredOptions.__annotations__
     ]
+    if isinstance(task, BatchTask):  # it has `batch` in place of `fair`
+        own = OptionLine("batch", _text(task.batch), "decorator")
+        lines = [own if line.name == "fair" else line for line in lines]
+    return lines
 
 
 def _text(value: Any) -> str:

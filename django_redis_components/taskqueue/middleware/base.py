@@ -56,9 +56,11 @@ class RunContext:
         args, kwargs: the arguments of the function. What `around_run` assigns before `call_next` is passed.
         headers: those that the task was enqueued with.
         values: for middleware, which may keep here what it needs until `on_outcome`.
+        others: in `around_run` of a batch, the runs of its other calls. It is called once for all of them, with that of
+            the first; `on_outcome` is called for each.
     """
 
-    __slots__ = ("_job", "_options", "args", "headers", "kwargs", "task", "task_result", "values")
+    __slots__ = ("_job", "_options", "args", "headers", "kwargs", "others", "task", "task_result", "values")
 
     def __init__(
         self, task_result: TaskResult, job: Job, args: list[Any], kwargs: dict[str, Any], options: dict[str, Any]
@@ -74,6 +76,7 @@ class RunContext:
         headers = options.get(HEADERS_KEY)
         self.headers: dict[str, Any] = headers if isinstance(headers, dict) else {}
         self.values: dict[str, Any] = {}
+        self.others: tuple[RunContext, ...] = ()
         self._job = job
         self._options = options
 

@@ -29,14 +29,16 @@ class SendSignals(Middleware):
 
     def around_run(self, run: RunContext, call_next: Callable[[], Any]) -> Any:
         """Send `task_started`."""
-        with logs.about(run._job):
-            signals.observe(signals.task_started, run.task_result)
+        for each in (run, *run.others):
+            with logs.about(each._job):
+                signals.observe(signals.task_started, each.task_result)
         return call_next()
 
     async def aaround_run(self, run: RunContext, call_next: Callable[[], Awaitable[Any]]) -> Any:
         """See `around_run`."""
-        with logs.about(run._job):
-            await signals.aobserve(signals.task_started, run.task_result)
+        for each in (run, *run.others):
+            with logs.about(each._job):
+                await signals.aobserve(signals.task_started, each.task_result)
         return await call_next()
 
     def on_outcome(self, run: RunContext, outcome: RunOutcome) -> None:

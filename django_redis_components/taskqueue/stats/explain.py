@@ -157,6 +157,7 @@ class Explanation:
         quiet           all `count` workers of the queue fetch nothing more
         concurrency     the concurrency limit `name` is full: held by `tasks`, `count` tasks are ahead
         group_paused    its group `name` is paused
+        batch           it waits for further calls of its batch, until `at` at the latest
         turn            it waits for a turn of its group `name`, behind `count` tasks of the group
         behind          `count` tasks are served first
         busy            it is next; all `count` threads are busy
@@ -326,8 +327,13 @@ def _place_reasons(task: Explanation) -> Iterator[Reason]:
     if task.place == "concurrency":
         yield Reason("concurrency", count=task.ahead, name=limit_key(task, Field.concurrency), tasks=task.holders)
     elif task.place == "group":
-        code = "group_paused" if task.fact("is_group_paused") else "turn"
-        yield Reason(code, count=task.ahead, name=task.group)
+        starts_at = moment(task.fact("batch_start_ms"))
+        if task.fact("is_group_paused"):
+            yield Reason("group_paused", count=task.ahead, name=task.group)
+        elif starts_at is not None and starts_at > task.at:
+            yield Reason("batch", starts_at, task.ahead, task.group)
+        else:
+            yield Reason("turn", count=task.ahead, name=task.group)
     elif task.place == "ready":
         yield _next_in_queue(task)
     elif not task.place and task.state != "waiting":

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 from django_redis_components.taskqueue.json_codec import unpack
 from django_redis_components.taskqueue.sealing import is_sealed, open_body
@@ -43,6 +43,10 @@ class Job:
     ran_us: int = 0
     on_stored: Callable[[Ack], object] | None = None
 
+    #: Those of a `BatchJob`.
+    others: ClassVar[Sequence[Job]] = ()
+    retries_of_batch: ClassVar[Mapping[str, int | None]] = {}
+
     @classmethod
     def parse(cls, row: Any, now_us: int) -> Job:
         """A job from one row of the reply that `fetch` gave at `now_us`."""
@@ -67,10 +71,43 @@ class Job:
             args, kwargs, *rest = open_body(self.body)
         return args, kwargs, rest[0] if rest else {}
 
+    def alone(self) -> Job:
+        """Return this task without the others of its batch."""
+        return Job(*[getattr(self, field.name) for field in dataclasses.fields(Job)])
+
     @property
     def is_sealed(self) -> bool:
         """Whether the arguments are sealed."""
         return is_sealed(self.body)
+
+
+@dataclasses.dataclass(slots=True)
+class BatchJob(Job):
+    """The leased tasks of a batch, whose first one this is.
+
+    Attributes:
+        others: the tasks behind it.
+        retries_of_batch: of each task that runs the delay of its retry after a hard time limit; None if it fails then.
+    """
+
+    others: Sequence[Job] = ()  # type: ignore[misc]
+    retries_of_batch: Mapping[str, int | None] = dataclasses.field(default_factory=dict)  # type: ignore[misc]
+
+
+def parse_batches(rows: Sequence[Any], now_us: int) -> list[Job]:
+    """Return jobs from rows of the reply that `fetch` gave at `now_us`.
+
+    Args:
+        rows: as for `Job.parse`; that of a batch has the rows of its other tasks as the tenth item.
+    """
+    jobs: list[Job] = []
+    for row in rows:
+        job = Job.parse(row[:9], now_us)
+        if len(row) > 9:
+            values = [getattr(job, field.name) for field in dataclasses.fields(Job)]
+            job = BatchJob(*values, [Job.parse(other, now_us) for other in row[9]])  # type: ignore[call-arg]
+        jobs.append(job)
+    return jobs
 
 
 class ErrorIdentity(NamedTuple):

@@ -70,7 +70,7 @@ def _result_ttl_ms(ttl: Seconds) -> int:
     return to_ms(ttl, "result_ttl")
 
 
-def _in_event_loop(func: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Any]:
+def in_event_loop(func: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Any]:
     """Return a function that runs the coroutine function. Unlike `async_to_sync` it accepts an argument `self`."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -115,7 +115,7 @@ def _run(execution: Execution, run: ThreadRun) -> Ack:
         db_connections.close_stale_before_task()
         if execution.start():
             execution.read()
-        func = _in_event_loop(execution.func) if _is_coroutine_function(execution.func) else execution.func
+        func = in_event_loop(execution.func) if _is_coroutine_function(execution.func) else execution.func
         if execution.context is None:
             ack = execution.success(run.call(func, execution.args, execution.kwargs, execution.limits))
         else:
@@ -162,13 +162,16 @@ class Execution:
         job: the job.
         limits: time limits of the run; None without any.
         context: of the run, for middleware; None without any.
+        hides_text: whether errors are stored and logged without their text, although its arguments are not sealed.
+        middleware: what surrounds the run, the outermost first.
     """
 
     limits: TimeLimits | None = None
     args: list[Any]
     kwargs: dict[str, Any]
     context: RunContext | None = None
-    _middleware: tuple[Middleware, ...] = ()
+    hides_text = False
+    middleware: tuple[Middleware, ...] = ()
     _task_context: TaskContext | None = None
 
     def __init__(self, job: Job, task: Any) -> None:
@@ -189,15 +192,19 @@ class Execution:
         except SealedArguments as exc:
             raise _NoKeyError(str(exc)) from None
         self._options = options
-        self._middleware = pipeline.for_run(self._task)
+        self.middleware = pipeline.for_run(self._task)
         timeout = options.get("timeout", self._task.options.timeout)
         if timeout is not None and (limits := time_limits_of(timeout)) is not None:
-            self.limits = limits._replace(retry_ms=_retry_after_kill_ms(self.job, self._task, options))
+            self.limits = limits._replace(retry_ms=self.retry_after_kill_ms())
         if failpoints.hook is not None:
             failpoints.reach("before_run")
-        if self._middleware or self._task.takes_context:
+        if self.middleware or self._task.takes_context:
             return True
         return parents.has_inputs(options) if options else False
+
+    def retry_after_kill_ms(self) -> int | None:
+        """Return the delay of the retry after the process was terminated; None if the task fails then."""
+        return _retry_after_kill_ms(self.job, self._task, self._options)
 
     def read(self) -> None:
         """Read what the function and its middleware get: the results of a flow, and the record of earlier runs."""
@@ -206,7 +213,7 @@ class Execution:
                 self.args.insert(0, parents.read_inputs(self._task.connection, self._options))
             except RedisError as exc:
                 raise _RedisUnavailableError(str(exc)) from exc
-        if self._middleware or self._task.takes_context:
+        if self.middleware or self._task.takes_context:
             self._set_contexts(*result_of_run(self._task, self.job, self._task._connection_of(self._options)))
 
     async def aread(self) -> None:
@@ -216,7 +223,7 @@ class Execution:
                 self.args.insert(0, await parents.aread_inputs(self._task.connection, self._options))
             except RedisError as exc:
                 raise _RedisUnavailableError(str(exc)) from exc
-        if self._middleware or self._task.takes_context:
+        if self.middleware or self._task.takes_context:
             self._set_contexts(*await aresult_of_run(self._task, self.job, self._task._connection_of(self._options)))
 
     def call_in_middleware(self, context: RunContext, func: Callable[..., Any], run: ThreadRun) -> Any:
@@ -225,7 +232,7 @@ class Execution:
         def call_next() -> Any:
             return run.call(func, context.args, context.kwargs, self.limits)
 
-        for each in reversed(self._middleware):
+        for each in reversed(self.middleware):
             call_next = partial(each.around_run, context, call_next)
         with logs.about(self.job):
             return call_next()
@@ -236,7 +243,7 @@ class Execution:
         def call_next() -> Awaitable[Any]:
             return run.call(func, context.args, context.kwargs, self.limits)
 
-        for each in reversed(self._middleware):
+        for each in reversed(self.middleware):
             call_next = partial(each.aaround_run, context, call_next)
         with logs.about(self.job):
             return await call_next()
@@ -309,7 +316,7 @@ class Execution:
         try:
             if ack.outcome != SUCCEEDED or logger.isEnabledFor(logging.INFO):
                 allowed = self._options.get("max_attempts", self._task.options.max_attempts)
-                is_logged = any(each.logs_failures for each in self._middleware)
+                is_logged = any(each.logs_failures for each in self.middleware)
                 shown = exc and self._shown(exc)
                 run_log.log_outcome(self.job, ack, shown, allowed, is_logged=is_logged)
         except BaseException as new:  # noqa: BLE001 - it is logged
@@ -322,7 +329,7 @@ class Execution:
             run_log.log_error(self.job, new, "The progress of task %s cannot be written (%s).", ack.id, ack.outcome)
         if self.context is not None:
             outcome = RunOutcome(ack.outcome, exc, self.job.ran_us / 1e6, ack.payload)
-            pipeline.notify_outcome(self._middleware, self.context, outcome)
+            pipeline.notify_outcome(self.middleware, self.context, outcome)
 
     def _failure(self, exc: BaseException) -> Ack:
         job, kind = self.job, type(exc)  # `isinstance` would use `exc.__class__`, which may be the site's code
@@ -361,7 +368,8 @@ class Execution:
 
     def _shown(self, exc: BaseException) -> BaseException:
         """Return the exception as it is stored and logged. That of a sealed task has no text; ours names no values."""
-        return without_text(exc) if self.job.is_sealed and not issubclass(type(exc), _NoKeyError) else exc
+        is_hidden = self.job.is_sealed or self.hides_text
+        return without_text(exc) if is_hidden and not issubclass(type(exc), _NoKeyError) else exc
 
 
 def timed_out(task_id: str, token: str, hard_s: float, retry_ms: int | None) -> Ack:

@@ -27,7 +27,7 @@ from django_redis_components.taskqueue.outage_log import is_error_reply
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.states import REQUEUED
 from django_redis_components.taskqueue.store.finished import finished_bounds
-from django_redis_components.taskqueue.store.job import Ack, Job, ack_args
+from django_redis_components.taskqueue.store.job import Ack, Job, ack_args, parse_batches
 from django_redis_components.taskqueue.store.scripts import FETCH
 from django_redis_components.taskqueue.worker.ipc import PrefetchedLeases
 from django_redis_components.taskqueue.worker.rejected_acks import (
@@ -143,6 +143,12 @@ class Fetcher:
             self._expecting[ack.id, ack.token] = job
         self.settle(ack)
 
+    def return_job(self, job: Job) -> None:
+        """Return a job that has not started to its queue, with the next request."""
+        for other in reversed(job.others):  # the first one is at the head again
+            self.settle(Ack(other.id, other.token, REQUEUED))
+        self.settle(Ack(job.id, job.token, REQUEUED))
+
     def mark_started(self, job: Job, thread: int | None) -> None:
         """Note that the task starts now.
 
@@ -151,6 +157,12 @@ class Fetcher:
         """
         if self._prefetched is not None:
             self._prefetched.start_run(job.id, job.token, thread)
+
+    def mark_others_started(self, job: Job) -> None:
+        """Note that the other tasks of a batch start, too: they run in the same thread."""
+        if self._prefetched is not None:
+            for other in job.others:
+                self._prefetched.remove(other.id, other.token)
 
     def mark_finished(self, thread: int | None) -> None:
         """Note that a task has finished."""
@@ -245,7 +257,20 @@ class Fetcher:
         if want:
             self._update_clock(sent_at - now_us / 1e6, self.replied_at - now_us / 1e6)
             self._due_at = due_ms / 1_000 + self._offset_s if due_ms else 0.0
-        return self._add_leases([Job.parse(row, now_us) for row in rows])
+        try:
+            jobs = [Job.parse(row, now_us) for row in rows]
+        except ValueError:  # a row of a batch has one item more than the others: these pay nothing for it
+            jobs = self._parse_batches(rows, now_us)
+        return self._add_leases(jobs)
+
+    def _parse_batches(self, rows: Sequence[Any], now_us: int) -> list[Job]:
+        """Return the jobs of a reply that has batches, and add the leases of all but the first task of each."""
+        jobs = parse_batches(rows, now_us)
+        self._leases.update(dict.fromkeys([(other.id, other.token) for job in jobs for other in job.others]))
+        if self._prefetched is not None:
+            for other in [other for job in jobs[1:] for other in job.others]:
+                self._prefetched.add(other.id, other.token)
+        return jobs
 
     def _add_leases(self, jobs: list[Job]) -> list[Job]:
         self._leases.update(dict.fromkeys([(job.id, job.token) for job in jobs]))

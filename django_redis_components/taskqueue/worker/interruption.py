@@ -378,7 +378,7 @@ class TimeLimitTimer:
 
     def hard_limits(self) -> dict[str, HardLimit]:
         """Return the hard limits of the current runs, by task id."""
-        return {run.job.id: limit for run, limit in list(self._hard.items())}
+        return dict(pair for run, limit in list(self._hard.items()) for pair in limit.by_task(run.job))
 
     def _raise_soft_limits(self) -> None:
         while True:

@@ -15,9 +15,11 @@ import mmap
 import os
 import struct
 import threading
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from django_redis_components.taskqueue.stats.worker_reports import WorkerRun
+from django_redis_components.taskqueue.store.job import Job
 
 #: Leases noted at most. A lease beyond them counts as started: it costs a delivery if the process dies.
 MAX_ENTRIES = 2_048
@@ -43,6 +45,11 @@ class HardLimit(NamedTuple):
     ends_at: float
     limit_s: float
     retry_ms: int | None
+
+    def by_task(self, job: Job) -> Iterator[tuple[str, HardLimit]]:
+        """Yield the limit of each task of a job by its id: those of a batch have retries of their own."""
+        for task_id, retry_ms in (job.retries_of_batch or {job.id: self.retry_ms}).items():
+            yield task_id, self._replace(retry_ms=retry_ms)
 
 
 @dataclasses.dataclass

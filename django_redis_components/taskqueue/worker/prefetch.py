@@ -22,8 +22,7 @@ from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.outage_log import OutageLog, describe_error
-from django_redis_components.taskqueue.states import REQUEUED
-from django_redis_components.taskqueue.store.job import Ack, Job
+from django_redis_components.taskqueue.store.job import Job
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
 
 #: Seconds of measured work that a fetch may return beyond the free threads.
@@ -174,7 +173,7 @@ class PrefetchBuffer:
         with contextlib.suppress(IndexError):
             while True:
                 job = self._jobs.pop()
-                self._fetcher.settle(Ack(job.id, job.token, REQUEUED))
+                self._fetcher.return_job(job)
 
     def send_acks(self) -> None:
         """Send the pending acks; they stay pending if Redis does not reply."""
@@ -291,6 +290,12 @@ class JobSource:
         self.buffer.put_back(job)
         self._wake(len(self.buffer))
         return None
+
+    def split(self, batch: Job) -> Job:
+        """Buffer the other tasks of a batch as jobs by themselves, and return the first: here its task is no batch."""
+        self.buffer.put(batch.others)
+        self._wake(len(batch.others))
+        return batch.alone()
 
     def wake_next(self) -> None:
         """Wake a thread if one is needed: the caller is busy from now on, and jobs are buffered or no thread leads."""

@@ -32,6 +32,7 @@ from django_redis_components.taskqueue.stats.worker_reports import WorkerRun
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.store.workers import MAX_NAME, MAX_RUNS
 from django_redis_components.taskqueue.worker import stack
+from django_redis_components.taskqueue.worker.batch_execution import BatchExecution
 from django_redis_components.taskqueue.worker.event_loop import EventLoop, Start
 from django_redis_components.taskqueue.worker.execution import (
     Execution,
@@ -47,6 +48,7 @@ from django_redis_components.taskqueue.worker.options import WorkerOptions
 from django_redis_components.taskqueue.worker.outcome_calls import OutcomeCalls
 from django_redis_components.taskqueue.worker.prefetch import MAX_BUFFERED_S, PREFETCH_S, JobSource
 from django_redis_components.taskqueue.worker.run_events import record_outcome, record_start
+from django_redis_components.taskqueue.worker.running_batches import RunningBatches, is_batch
 
 #: Longest time that an exiting process waits until its last acks are accepted, in seconds.
 MAX_RETURN_S = 2.0
@@ -93,6 +95,8 @@ class Worker:
         self._ended_threads: set[str] = set()
         #: By task id and token: after a lease has expired, the same task may be fetched while its first run continues.
         self._running: dict[tuple[str, str], Run] = {}
+        #: The tasks of the runs that are batches. `_running` has each batch once.
+        self._batches = RunningBatches(self.fetcher, shard.alias)
         self._loop = EventLoop(options.async_concurrency)
         self.job_source = JobSource(self.fetcher, wakeups, options.threads, self._loop.free_permits)
         self._loop.take = self._take_coroutine
@@ -166,7 +170,7 @@ class Worker:
             if self._loop.has_died() if isinstance(run, CoroutineRun) else run.has_lost_thread(alive):
                 exc = RuntimeError("The thread of this run has died.")
                 logger.error("Task %s[%s] fails: the thread of its run has died.", run.job.name, run.job.id)
-                self._finish(failure_of(run.job, exc), numbers.get(run.thread))
+                self._settle_failed(run.job, exc, numbers.get(run.thread))
         self.request_restart("one of its threads has died")
 
     def request_restart(self, reason: str) -> None:
@@ -188,12 +192,12 @@ class Worker:
 
     def running(self) -> list[str]:
         """Return the ids of the running tasks."""
-        return [task_id for task_id, _ in list(self._running)]
+        return [task_id for task_id, _ in self._running_jobs()]
 
     def longest_runs(self) -> list[WorkerRun]:
         """Return the tasks that have run longest, `MAX_RUNS` at most."""
         now = time.perf_counter()
-        jobs = [run.job for run in list(self._running.values())[:MAX_RUNS]]
+        jobs = list(self._running_jobs().values())[:MAX_RUNS]
         return [
             WorkerRun(job.id, job.name[:MAX_NAME], job.queue, round(now - job.began, 3) if job.began else 0.0)
             for job in jobs
@@ -201,17 +205,21 @@ class Worker:
 
     def is_running(self, task_id: str, token: str) -> bool:
         """Return whether the task runs here under this lease."""
-        return (task_id, token) in self._running
+        return (task_id, token) in self._running or (task_id, token) in self._batches
 
     def cancel(self, task_id: str, token: str) -> None:
         """Interrupt a run. No effect on a job that has not started: the supervisor sends the command again."""
+        if self._batches.cancel(task_id, token):
+            self.job_source.buffer.wake()
+            return
         run = self._running.get((task_id, token))
-        if run is not None:
+        if run is not None and not run.job.others:
             run.cancel()
 
     def send_stack(self, task_id: str, op: str) -> None:
         """Send the stack of a task to the operator who has asked for it by this operation."""
         run = next((run for (running, _), run in list(self._running.items()) if running == task_id), None)
+        run = run or self._batches.run_of(task_id)
         stack.send(home(self._using), run, op)
 
     def return_jobs(self, keep: Collection[str] = ()) -> None:
@@ -221,13 +229,14 @@ class Worker:
         process has no lease.
 
         Args:
-            keep: ids of tasks whose outcome the supervisor sends.
+            keep: ids of tasks whose outcome the supervisor sends, or which it returns.
         """
+        keep = self._batches.with_neighbors(keep)  # of a batch that reaches its hard limit it may have named some only
         deadline = time.monotonic() + MAX_RETURN_S
         returned: set[tuple[str, str]] = set()
         while True:
             self.job_source.buffer.return_jobs()
-            running = {lease: run.job for lease, run in list(self._running.items()) if lease not in returned}
+            running = {lease: job for lease, job in self._running_jobs().items() if lease not in returned}
             returned.update(running)
             for job in [job for job in running.values() if job.id not in keep]:
                 self.fetcher.settle(Ack(job.id, job.token, REQUEUED))
@@ -287,13 +296,18 @@ class Worker:
     def _run_or_return(self, job: Job, thread: int) -> None:
         """Run the job, or return it to its queue if the worker was stopped while it was fetched."""
         if self._stopping:
-            self.fetcher.settle(Ack(job.id, job.token, REQUEUED))
+            self.fetcher.return_job(job)
+        elif job.others and not is_batch(job):
+            self._run_or_return(self.job_source.split(job), thread)
         elif is_coroutine(job):
             self._run_on_loop(job)
         else:
             if self.job_source.amount.async_share > 0.5:  # then one thread was woken for all
                 self.job_source.wake_next()
-            self._run_in_thread(job, thread)
+            if job.others:
+                self._run_batch_in_thread(job, thread)
+            else:
+                self._run_in_thread(job, thread)
         if self.outcome_calls.queued:
             self.job_source.buffer.wake()  # the ack of this job must not wait for a receiver
             self.outcome_calls.make_next()
@@ -308,6 +322,25 @@ class Worker:
         if run.interrupted and self._restarts_interrupted:
             self.request_restart(f"a task was interrupted ({job.name})")
 
+    def _run_batch_in_thread(self, job: Job, thread: int) -> None:
+        execution, run = BatchExecution(job, registry.find(job.name)), ThreadRun(job, self.timer, threading.get_ident())
+        self._batches.add(run, execution)
+        self._begin(run, thread)
+        started_at = time.perf_counter()
+        acks = Context().run(execution.run, run)
+        self.job_source.amount.record_run(
+            time.perf_counter() - started_at, min(len(self._running), self._options.threads)
+        )
+        self._batches.settle(run, acks)
+        self._end_batch(run, thread)
+        if run.interrupted and self._restarts_interrupted:
+            self.request_restart(f"a task was interrupted ({job.name})")
+
+    def _running_jobs(self) -> dict[tuple[str, str], Job]:
+        """Return the running tasks, by id and token."""
+        alone = {lease: run.job for lease, run in list(self._running.items()) if not run.job.others}
+        return alone | self._batches.jobs()
+
     def _begin(self, run: Run, thread: int | None = None) -> None:
         """Note that a run starts, see `_finish`."""
         self._running[run.job.id, run.job.token] = run
@@ -318,11 +351,6 @@ class Worker:
             record_start(self._using, run.job)
         else:
             RECORDER.leave_out()
-
-    def _fail(self, job: Job, exc: BaseException, thread: int | None = None) -> None:
-        """Settle a run with an error that its function did not raise. See `_finish`."""
-        logger.error("Task %s[%s] ended by an error outside of its function.", job.name, job.id, exc_info=exc)
-        self._finish(failure_of(job, exc), thread)
 
     def _finish(self, ack: Ack, thread: int | None = None) -> None:
         """Settle a run.
@@ -348,6 +376,33 @@ class Worker:
         if self.finished >= self._max_tasks:
             self.stop()
             self._on_limit()
+
+    def _end_batch(self, run: Run, thread: int | None = None) -> None:
+        """Note that a batch has ended, whose tasks were settled."""
+        forks.exit_in_child(self._pid)
+        if self._running.pop((run.job.id, run.job.token), None) is None:
+            return
+        self.fetcher.mark_finished(thread)
+        self.finished += 1 + len(run.job.others)
+        self._freed_at = time.monotonic()
+        if self.finished >= self._max_tasks:
+            self.stop()
+            self._on_limit()
+
+    def _fail(self, job: Job, exc: BaseException, thread: int | None = None) -> None:
+        """Log and settle a run with an error that its function did not raise. See `_finish`."""
+        logger.error("Task %s[%s] ended by an error outside of its function.", job.name, job.id, exc_info=exc)
+        self._settle_failed(job, exc, thread)
+
+    def _settle_failed(self, job: Job, exc: BaseException, thread: int | None = None) -> None:
+        """Settle a run, or each task of a batch, with an error that its function did not raise."""
+        run = self._running.get((job.id, job.token)) if job.others else None
+        if run is not None:
+            self._batches.fail(run, exc)
+            self._end_batch(run, thread)
+            return
+        for each in (job, *job.others):
+            self._finish(failure_of(each, exc), thread)
 
     def _run_on_loop(self, job: Job) -> None:
         """Run the job on the event loop, or return it to its queue if no permit becomes free soon."""
@@ -380,10 +435,20 @@ class Worker:
         return True
 
     def _start_coroutine(self, job: Job) -> Start:
+        if job.others:
+            if is_batch(job):
+                return self._start_batch_on_loop(job)
+            job = self.job_source.split(job)
         run = CoroutineRun(job, self.timer)
         self._begin(run)
         execution = Execution(job, registry.find(job.name))
         return partial(execute_on_loop, execution, run), partial(self._end_on_loop, execution)
+
+    def _start_batch_on_loop(self, job: Job) -> Start:
+        execution, run = BatchExecution(job, registry.find(job.name)), CoroutineRun(job, self.timer)
+        self._batches.add(run, execution)
+        self._begin(run)
+        return partial(execution.run_on_loop, run), partial(self._end_batch_on_loop, run)
 
     def _take_coroutine(self) -> Start | None:
         """Start the next buffered job, if it is a coroutine; a thread runs others."""
@@ -402,7 +467,7 @@ class Worker:
             return None
 
     def _return(self, job: Job) -> None:
-        self.fetcher.settle(Ack(job.id, job.token, REQUEUED))
+        self.fetcher.return_job(job)
         self.job_source.buffer.wake()
 
     def _end_on_loop(self, execution: Execution, task: asyncio.Task[Ack]) -> None:
@@ -412,5 +477,19 @@ class Worker:
             self._finish(task.result() if exc is None else execution.finish(execution.failure(exc), exc))
         except BaseException:
             logger.exception("The outcome of a coroutine cannot be settled.")
+        finally:
+            self.job_source.buffer.wake()
+
+    def _end_batch_on_loop(self, run: CoroutineRun, task: asyncio.Task[list[Ack]]) -> None:
+        """See `_end_on_loop`."""
+        try:
+            exc = asyncio.CancelledError() if task.cancelled() else task.exception()
+            if exc is None:
+                self._batches.settle(run, task.result())
+                self._end_batch(run)
+            else:
+                self._fail(run.job, exc)
+        except BaseException:
+            logger.exception("The outcomes of a batch cannot be settled.")
         finally:
             self.job_source.buffer.wake()

@@ -33,6 +33,7 @@ def details(result: TaskResult, why: Explanation, *, with_arguments: bool = Fals
         "versions": dict(why.versions),
         "progress": dataclasses.asdict(progress) if progress else None,
         "cursor": result.cursor._asdict() if result.cursor else None,
+        "batch_size": result.batch_size,
         "metadata": result.metadata,
         "runs": [dataclasses.asdict(run) for run in result.timeline],
         "errors": [dataclasses.asdict(error) for error in result.errors],
@@ -88,6 +89,7 @@ def _facts(result: TaskResult, why: Explanation, with_arguments: bool) -> Iterat
     yield "Usually", _usual(why.run_time)
     yield "Due", clock(result.run_after)
     yield "Expires", clock(result.expires_at)
+    yield "Calls in its batch", f"{result.batch_size:,}" if result.batch_size else ""
     yield "Finished", clock(result.finished_at)
     yield "Flow", result.flow_id or ""
     if progress := result.progress:

@@ -17,8 +17,9 @@
 --         base:holders:*, :concurrency_waiters:* zsets, base:quarantine:<worker> string, base:unique:<digest>, :sequence strings,
 --         base:flow:<flow> hash, base:unfinished_flows zset
 -- Returns {acks, tasks, next_due_ms, now_us}: acks 1 applied, 2 applied before, 0 lease expired; each task
---         {id, token, name, body, queue, attempts, runs, enqueued_us, first_leased_us}; next_due_ms is 0 when no
---         task is scheduled, and now when the call skipped so many tasks that it stopped early
+--         {id, token, name, body, queue, attempts, runs, enqueued_us, first_leased_us}, of a batch with the tasks behind the
+--         first one as the tenth item; next_due_ms is 0 when no task is scheduled and no batch waits, and now when the call skipped so
+--         many tasks that it stopped early
 -- Cost: O(acks + want) times O(log n)
 local base = KEYS[1]
 local worker = ARGV[1]
@@ -32,7 +33,7 @@ local finished_ttl_ms = ARGV[8]
 local queues = tonumber(ARGV[9])
 -- @include flush
 -- @include finished_list
--- @lazy groups
+-- @lazy groups: next_batch_ms, has_turn
 -- @lazy rare
 -- @lazy settle: settle_all
 -- @include lease
@@ -70,11 +71,15 @@ local function leave_rest(queue, was_plain)
     local score = redis.call("ZRANGE", queue_key(ctx, queue, P.scheduled), 0, 0, "WITHSCORES")[2]
     due_ms = score and math.ceil(score)
   end
+  if ctx.has_turns or ctx.grouped then
+    local batch_ms = groups().next_batch_ms(ctx, queue)
+    due_ms = batch_ms and math.min(batch_ms, due_ms or batch_ms) or due_ms
+  end
   if not wants_more(ctx) then
     local is_due_soon = due_ms and due_ms < ctx.now_ms + 5000
     local prefix = queue_key(ctx, queue, "")
     if is_due_soon or redis.call("EXISTS", prefix .. P.ready, prefix .. P.requeued, prefix .. P.priority) > 0
-      or (ctx.has_turns or ctx.grouped) and redis.call("EXISTS", prefix .. P.turns) == 1 then
+      or (ctx.has_turns or ctx.grouped) and groups().has_turn(ctx, queue) then
       notify(ctx, "q:" .. queue)
       ctx.has_left = true
     end
@@ -91,15 +96,27 @@ end
 local last_fetch = base_key(ctx, K.last_fetch, worker .. ":" .. thread)
 local stored = redis.call("GET", last_fetch)
 if stored and string.match(stored, "^%S+") == request then
-  -- The reply gets the tasks of the request that are still leased by it.
-  for id in string.gmatch(string.match(stored, "^%S+(.*)"), "%S+") do
+  -- Return the row of a task that is still leased by this request, nil for another.
+  local function leased_row(id)
     local lease, state, name, body, queue, attempts, runs, enqueued_us, first_leased_us = unpack(redis.call("HMGET",
       task_key(ctx, id), F.lease, F.state, F.task_name, F.body, F.queue, F.attempts, F.runs, F.enqueued_at_us,
       F.first_leased_at_us))
     if lease == ctx.token and state == S.running then
-      ctx.tasks[#ctx.tasks + 1] =
-        { id, ctx.token, name, body, queue, attempts or 0, runs or 0, enqueued_us, first_leased_us }
+      return { id, ctx.token, name, body, queue, attempts or 0, runs or 0, enqueued_us, first_leased_us }
     end
+  end
+
+  -- The reply gets the tasks of the request that are still leased by it; the ids of a batch are one word.
+  for ids in string.gmatch(string.match(stored, "^%S+(.*)"), "%S+") do
+    local rows = {}
+    for id in string.gmatch(ids, "[^,]+") do
+      rows[#rows + 1] = leased_row(id)
+    end
+    local first = table.remove(rows, 1)
+    if #rows > 0 then
+      first[10] = rows
+    end
+    ctx.tasks[#ctx.tasks + 1] = first
   end
   flush(ctx)
   return { acks, ctx.tasks, 0, now_us }
@@ -137,6 +154,13 @@ if #ctx.tasks > 0 then
   local ids = {}
   for index, task in ipairs(ctx.tasks) do
     ids[index] = task[1]
+  end
+  if ctx.has_batches then -- the ids of a batch are one word
+    for index, task in ipairs(ctx.tasks) do
+      for _, other in ipairs(task[10] or {}) do
+        ids[index] = ids[index] .. "," .. other[1]
+      end
+    end
   end
   redis.call("SET", last_fetch, request .. " " .. table.concat(ids, " "), "PX", lease_ms)
 end

@@ -43,6 +43,7 @@ local first = tonumber(ARGV[14])
 -- @include group_placement
 -- @include times
 -- @include flush
+-- @lazy groups: next_batch_ms
 -- @lazy counters: count, append_run
 -- @lazy results: append_worker, add_error, notify_waiters
 -- @lazy unique: release
@@ -194,10 +195,13 @@ local function check_due(queue, has_pauses)
       notify_queue(ctx, queue)
     end
   end
+  local has_turns = redis.call("EXISTS", queue_key(ctx, queue, P.turns)) == 1
+  local batch_ms = has_turns and not until_ms and groups().next_batch_ms(ctx, queue)
+  due_ms = batch_ms and math.min(batch_ms, due_ms or batch_ms) or due_ms
   if due_ms and due_ms <= ctx.now_ms then
     notify_queue(ctx, queue)
     due_ms = ctx.now_ms + 1000
-  elseif redis.call("EXISTS", queue_key(ctx, queue, P.turns)) == 1 then
+  elseif has_turns then
     notify_queue(ctx, queue) -- a worker of a version without groups may have received the wakeup
   end
   return due_ms

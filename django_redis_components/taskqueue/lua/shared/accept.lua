@@ -37,8 +37,10 @@ local function accept_task(ctx, at_us, args, first, last)
     schedule(ctx, queue, id, due_ms)
   elseif has_group then
     index_queue(ctx, queue)
-    groups().enter_group(ctx, id, queue)
-    notify_queue(ctx, queue)
+    local _, is_filling = groups().enter_group(ctx, id, queue)
+    if not is_filling then
+      notify_queue(ctx, queue)
+    end
   elseif priority ~= "0" then
     index_queue(ctx, queue)
     push_priority(ctx, queue, id, priority)

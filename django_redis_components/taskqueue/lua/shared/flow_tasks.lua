@@ -47,8 +47,8 @@ local function start(ctx, key, number, id)
   end
   redis.call("HSET", record, F.state, S.ready, F.placed_at_us, ctx.now_us)
   if not priority then
-    requeue_behind(ctx, id, queue, P.ready)
-  elseif not place_in_group(ctx, id, queue) then
+    requeue_behind(ctx, id, queue, P.ready, ctx.now_us)
+  elseif not place_in_group(ctx, id, queue, ctx.now_us) then
     push_priority(ctx, queue, id, priority)
   end
   notify_queue(ctx, queue)

@@ -1,8 +1,9 @@
 -- Groups of the option `fair`. The ready tasks of all groups of a queue are in one zset, in which those of one group are adjacent.
 -- An entry is "group\tpriority\tenqueued_at_us\tid". A second zset has the groups in the order of their turns: a group enters it
 -- behind all others, and goes behind them again after its turn. Groups without ready tasks, and paused ones, leave it when
--- their turn comes.
--- @include context
+-- their turn comes. The group of a task with the option `batch` has its turn when the batch is full, or when it has waited as
+-- long as it may.
+-- @include wakeups
 
 -- Return the end of the entry of a task that waits for a turn or for a limit, "\tpriority\tenqueued_at_us\tid" (tasks of one flow
 -- by their order in it). It follows from the record, and stays the same while the task is pending.
@@ -46,20 +47,61 @@ end
 
 -- Let a group have turns, unless it has.
 local function enter_turns(ctx, queue, group)
-  if not redis.call("ZSCORE", queue_key(ctx, queue, P.turns), group) then
+  local number = redis.call("ZSCORE", queue_key(ctx, queue, P.turns), group)
+  if not number or tonumber(number) >= TURN.filling then
     take_last_turn(ctx, queue, group)
   end
 end
 
--- Return a task's group and its entry, nil if it has no group.
+-- Let the group of a batch have turns if it has as many tasks as a batch, or if one that has been ready since then has waited
+-- as long as it may. Otherwise it has them at that time, unless it has an earlier one. `batch`: "size/wait_ms". Return whether it
+-- has turns.
+local function enter_batch(ctx, queue, group, batch, since_us)
+  local size, wait_ms = string.match(batch, "^(%d+)/(%d+)$")
+  -- Tasks that are accepted together count as accepted one microsecond after another.
+  local start_ms = math.floor(math.min(since_us, ctx.now_us) / 1000) + wait_ms
+  local ready = redis.call("ZLEXCOUNT", queue_key(ctx, queue, P.grouped), "[" .. group .. "\t", "(" .. group .. "\n")
+  if start_ms <= ctx.now_ms or ready >= tonumber(size) then
+    enter_turns(ctx, queue, group)
+    return true
+  end
+  local score = string.format("%.0f", TURN.filling + start_ms)
+  if redis.call("ZADD", queue_key(ctx, queue, P.turns), "LT", "CH", score, group) == 1 then
+    notify_queue(ctx, queue)
+    notify(ctx, "poller")
+  end
+  return tonumber(redis.call("ZSCORE", queue_key(ctx, queue, P.turns), group)) < TURN.filling
+end
+
+-- Return when the next batch that is not full starts, in ms; nil without one.
+local function next_batch_ms(ctx, queue)
+  local score = redis.call("ZRANGEBYSCORE", queue_key(ctx, queue, P.turns), TURN.filling, "+inf", "WITHSCORES", "LIMIT", 0, 1)[2]
+  return score and tonumber(score) - TURN.filling
+end
+
+-- Return whether a group has a turn now.
+local function has_turn(ctx, queue)
+  return redis.call("ZCOUNT", queue_key(ctx, queue, P.turns), "-inf", string.format("(%.0f", TURN.filling)) > 0
+end
+
+-- Let the batches that have waited as long as they may have turns.
+local function enter_due_batches(ctx, queue)
+  local due = redis.call("ZRANGEBYSCORE", queue_key(ctx, queue, P.turns), TURN.filling, TURN.filling + ctx.now_ms, "LIMIT", 0, 100)
+  for _, group in ipairs(due) do
+    take_last_turn(ctx, queue, group)
+  end
+end
+
+-- Return a task's group and its entry, nil if it has no group; of a batch also "size/wait_ms", and since when it is ready.
 local function group_entry(ctx, id)
-  local share, priority, enqueued_us, flow_ref = unpack(redis.call("HMGET", task_key(ctx, id),
-    F.fair_share, F.priority, F.enqueued_at_us, F.flow_ref))
+  local share, priority, enqueued_us, flow_ref, batch, due_ms = unpack(redis.call("HMGET", task_key(ctx, id),
+    F.fair_share, F.priority, F.enqueued_at_us, F.flow_ref, F.batch, F.due_at_ms))
   if not share then
     return nil
   end
   local _, group = parse_share(share)
-  return group, group .. entry_order(id, priority, enqueued_us, flow_ref)
+  local since_us = batch and math.max(tonumber(enqueued_us), (tonumber(due_ms) or 0) * 1000)
+  return group, group .. entry_order(id, priority, enqueued_us, flow_ref), batch, since_us
 end
 
 -- Return how many tasks of its group come before a task, and the group; nil if it is not among the ready ones of a group.
@@ -71,15 +113,19 @@ local function rank_in_group(ctx, id, queue)
   end
 end
 
--- Put a ready task into its group. Return false if it has none.
-local function enter_group(ctx, id, queue)
-  local group, entry = group_entry(ctx, id)
+-- Put a ready task into its group. `ready_us`: since when it is ready; nil: since it was accepted or due. Return false if it has
+-- none; then whether it waits until its batch is full.
+local function enter_group(ctx, id, queue, ready_us)
+  local group, entry, batch, since_us = group_entry(ctx, id)
   if not group then
     return false
   end
   redis.call("ZADD", queue_key(ctx, queue, P.grouped), 0, entry)
+  if batch then
+    return true, not enter_batch(ctx, queue, group, batch, ready_us or since_us)
+  end
   enter_turns(ctx, queue, group)
-  return true
+  return true, false
 end
 
 -- Forget the turns when no group has a task.

@@ -40,6 +40,9 @@ local function lease_requeued(ctx, queue)
     elseif not (share and rare().holds_back(ctx, id, queue, share)) and lease_all(ctx, { id }, queue, true)
       and deaths > 0 then
       ctx.want = #ctx.tasks
+      if share then
+        redis.call("HDEL", task_key(ctx, id), F.batch_calls)
+      end
       if must_run_alone then
         redis.call("SET", base_key(ctx, K.quarantine, ctx.worker), id, "PX", T.quarantine_ms)
       end

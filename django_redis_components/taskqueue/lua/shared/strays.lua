@@ -15,11 +15,13 @@ local function enter_stray(ctx, id, queue, share)
   ctx.skipped = ctx.skipped + 1
 end
 
--- Return whether a task of the requeued list does not start, since its group is paused. Then it enters the group.
+-- Return whether a task of the requeued list does not start, since its group is paused, or since it starts with others of its
+-- batch. Then it enters the group.
 local function holds_back(ctx, id, queue, share)
   local _, group = groups().parse_share(share)
-  local is_cancelled = redis.call("HGET", task_key(ctx, id), F.state) == S.cancelled
-  if is_cancelled or not groups().is_group_paused(ctx, queue, group) then
+  local state, batch, deliveries = unpack(redis.call("HMGET", task_key(ctx, id), F.state, F.batch, F.deliveries))
+  local is_in_batch = batch and not deliveries
+  if state == S.cancelled or not (is_in_batch or groups().is_group_paused(ctx, queue, group)) then
     return false
   end
   enter_stray(ctx, id, queue, share)

@@ -9,7 +9,7 @@
 
 -- Fields of options of the earlier call that the later one may not have, and the cursor in what its arguments named.
 local OPTIONS = {
-  F.expiry, F.concurrency, F.rate, F.fair_share, F.max_deliveries, F.origin, F.metadata, F.cursor,
+  F.expiry, F.concurrency, F.rate, F.fair_share, F.batch, F.max_deliveries, F.origin, F.metadata, F.cursor,
 }
 
 local function accepts_any()

@@ -38,7 +38,7 @@ local NAMES = {
   F.queue, F.task_name, F.body, F.enqueued_at_us, F.state, F.due_at_ms, F.placed_at_us, F.priority, F.unique_claim,
   F.expiry, F.concurrency, F.rate, F.fair_share, F.max_deliveries, F.metadata, F.flow_ref, F.on_failure, F.lease,
   F.leased_at_us, F.first_leased_at_us, F.finished_at_us, F.attempts, F.runs, F.deliveries, F.worker_ids, F.history,
-  F.return_value, F.cancel_request, F.origin, F.cursor,
+  F.return_value, F.cancel_request, F.origin, F.cursor, F.batch, F.batch_calls,
 }
 
 -- An id such as "x:errors" names another key of a task, of another type.
@@ -128,6 +128,10 @@ local function add_pending_place(limits)
   local ahead, group = groups().rank_in_group(ctx, id, queue)
   if ahead then
     add_fact("is_group_paused", groups().is_group_paused(ctx, queue, group) and 1 or 0)
+    local turn = tonumber(redis.call("ZSCORE", part_key(P.turns), group) or 0)
+    if turn >= TURN.filling then
+      add_fact("batch_start_ms", string.format("%.0f", turn - TURN.filling))
+    end
     return add_place("group", ahead)
   end
   local score = redis.call("ZSCORE", part_key(P.scheduled), id)

@@ -1,0 +1,1 @@
+"""Batches: one run gets several calls of a task."""
