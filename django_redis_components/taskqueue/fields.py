@@ -197,6 +197,8 @@ class Key:
     stack = "stack"
     #: String: id of the active poller.
     poller = "poller"
+    #: String: JSON about the poller whose rounds fail by an error of code (store/poller_failure.py).
+    poller_failure = "poller_failure"
     #: Hash: when the server was last reached, and until when nothing is recovered (lua/shared/contact.lua).
     contact = "contact"
     #: String: the latest minute that was added to the hours. Of further chunks of queues by number.
