@@ -52,6 +52,7 @@ class TaskRow:
         moment: until it is due, since it runs, or since it failed or finished.
         duration: of the run of a finished task.
         error_class, error_text: of the last error, or "".
+        version: of the code that runs it, or has run it last, or "".
         new_name: under which an unregistered task can run, or "".
     """
 
@@ -61,6 +62,7 @@ class TaskRow:
     attempts: str
     error_class: str
     error_text: str
+    version: str = ""
     new_name: str = ""
 
 
@@ -178,6 +180,7 @@ def list_row(task: ScannedTask, state: str, at: datetime, url_of: TaskUrl) -> Ta
         attempts=NO_VALUE if attempts is None else number(attempts),
         error_class=task.error_class.removeprefix("builtins."),
         error_text=_cut(masked_error(task.error_text), MAX_ERROR),
+        version=task.version,
     )
 
 
