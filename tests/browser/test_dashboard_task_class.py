@@ -62,7 +62,7 @@ def test_pages_are_accessible_and_fit(site: str, redis_server: Store, open_page:
     }
     for scheme, width, options in (
         ("light", 1280, {}),
-        ("dark", 390, {"extra_http_headers": {"Accept-Language": "ar"}}),
+        ("dark", 390, {"locale": "ar"}),
     ):
         page = open_page(scheme, width, **options)
         sign_in(page, site)

@@ -75,7 +75,7 @@ def _listing_data(snapshot: QueueSnapshot) -> dict[str, Any] | None:
     scan = listing.scan
     return {
         "state": query.state,
-        "filters": {"name": query.name, "error": query.error, "text": query.text},
+        "filters": {name: getattr(query, name) for name in ("name", "error", "text", "version", "host")},
         "total": scan.total,
         "start": scan.start,
         "scanned": listing.scanned,
