@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from django_redis_components.taskqueue.fields import Field
 from tests.browser.support import ready_site, sign_in, violations
 from tests.dashboard.support import fail_with, now_ms
 from tests.support import Store
@@ -22,12 +23,13 @@ SEARCH = "/admin/django_redis_components/tasksearch/?q=state:failed"
 @pytest.fixture
 def site(live_server: Any, redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> str:
     now = now_ms(redis_server)
-    fail_with(*[f"no mail server {number}" for number in range(6)], queue="mail")
+    failed = fail_with(*[f"no mail server {number}" for number in range(6)], queue="mail")
     note.using(queue_name="mail").enqueue("waits")
     redis_server.raw.zadd(
         base_key(redis_server, "deploys"), {"2026.10": now - 9_000_000, "2026.11.4+a81c2": now - 5_000}
     )
-    redis_server.raw.zadd(base_key(redis_server, "versions"), {"here": now - 5_000})
+    worker = redis_server.raw.hget(base_key(redis_server, "t", failed[0]), Field.worker_ids)
+    redis_server.raw.zadd(base_key(redis_server, "versions"), {worker: now - 5_000})
     hosts = {f"worker-{number}.eu.example.com:aa.{number}": now for number in range(4)}
     redis_server.raw.zadd(base_key(redis_server, "workers"), hosts)
     return ready_site(live_server, monkeypatch)
