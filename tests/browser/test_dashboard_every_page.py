@@ -148,7 +148,7 @@ def test_forms_with_input_that_is_not_accepted_are_accessible_and_fit(
     complaints: Complaints,
 ) -> None:
     known = fill(redis_server)
-    for status in (400, 404):
+    for status in (400, 404, 409):
         complaints.expect_status(status)
     page = open_page(scheme, width, 844)
     sign_in(page, site)
@@ -157,15 +157,16 @@ def test_forms_with_input_that_is_not_accepted_are_accessible_and_fit(
 
     for address in confirmations(known):
         page.goto(site + address)
-        fields = page.locator("main form[method=post] :is(input[type=text], input[type=number], textarea)")
+        # The values of fields of other types are set as text, by hand: a browser empties a number that is none.
+        fields = page.locator("main form[method=post] :is(input[type=text], textarea)")
         if not fields.count():
             continue
         with page.expect_navigation() as navigation:
             fields.first.evaluate("(field) => { field.form.noValidate = true }")
             for field in fields.all():
-                field.evaluate("(field) => { field.type = 'text'; field.value = '{ not valid' }")
+                field.fill("{ not valid")
             fields.first.evaluate("(field) => field.form.submit()")
-        refused += navigation.value.status in (200, 400) and navigation.value.request.method == "POST"
+        refused += navigation.value.status == 409
         if found := page.evaluate(LAYOUT, [width, direction]) + violations(page):
             problems[address] = found
 

@@ -119,7 +119,7 @@ def payload(announcement: Announcement) -> dict[str, Any]:
 
 def _send_mail(announcement: Announcement) -> None:
     settings = conf.settings().notifications
-    subject = one_line(_title(announcement))[:200]
+    subject = one_line(" ".join(_title(announcement).split()))[:200]  # sizes have spaces that break no line
     EmailMessage(subject, _text(announcement), to=list(settings.emails)).send()
 
 
