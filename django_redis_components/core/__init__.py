@@ -10,6 +10,7 @@ Modules, by what they are for:
 exceptions                the root `RedisComponentsError`, and errors that need no client
 exception_text            exceptions as text, whatever their class does
 guarded_logger            loggers whose errors never reach the code that logs
+repeated_errors           log messages about a loop that fails again and again
 units, rates              durations in seconds to milliseconds, stored times to datetimes; "10/m"
 names, keys               validation of names; names to Redis keys
 arguments                 validation of other arguments

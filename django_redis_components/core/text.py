@@ -103,6 +103,11 @@ def as_typed(text: str) -> str:
     return text if text.isascii() else _HANGUL.sub(_typed, text)
 
 
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """Return a number of things in English: ``counted(1, "entry", "entries")`` is "1 entry"; by default with an "s"."""
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+
+
 def one_line(text: str) -> str:
     """Escape all unprintable characters, so that a text cannot inject lines into a log."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

@@ -207,12 +207,20 @@ class Key:
     stack = "stack"
     #: String: id of the active poller.
     poller = "poller"
+    #: String: JSON about the poller whose rounds fail by an error of code (store/poller_failure.py).
+    poller_failure = "poller_failure"
     #: Hash: when the server was last reached, and until when nothing is recovered (lua/shared/contact.lua).
     contact = "contact"
     #: String: the latest minute that was added to the hours. Of further chunks of queues by number.
     rollup = "rollup"
     #: String ``<minutes>:<n>``: 32-bit counters of all queues together, of the nth bucket of 1, 10, 60 or 1440 minutes.
     history = "history"
+    #: String: the latest hour that was added to the hours of task names. Of further chunks of queues by number.
+    class_rollup = "class_rollup"
+    #: Set by hour: the queues that were added to the hours of task names.
+    class_queues = "class_queues"
+    #: String ``<hour>:<name>``: 32-bit counters of a task name of all queues together.
+    class_hours = "class_hours"
     #: String by operation: the reply to a call that may be sent again; by task: the id of another that a call with this
     #: id has changed, instead of enqueueing one.
     reply = "reply"
@@ -319,6 +327,8 @@ class Ttl:
     hour_ms = 1_213_200_000
     #: Task names of an hour: longer than its minutes.
     task_names_ms = 14_460_000
+    #: Counters of a task name by hour: as long as a page shows them, and two hours more.
+    class_hours_ms = 612_000_000
     #: The latest minute that was added to the hours: longer than any minute, so that a poller that returns omits none.
     rollup_ms = 1_213_200_000
     #: Buckets of the history, by their length in minutes: as long as a range shows them, and two buckets more.

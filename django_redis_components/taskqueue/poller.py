@@ -21,6 +21,7 @@ from django_redis_components.core import serialization
 from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.protocol import Command, Read, run
+from django_redis_components.core.repeated_errors import RepeatedErrorLog
 from django_redis_components.core.settings import conf
 from django_redis_components.core.slot_waits import slot_wait_limit
 from django_redis_components.core.units import to_ms
@@ -37,6 +38,7 @@ from django_redis_components.taskqueue.states import Outcome
 from django_redis_components.taskqueue.stats.fingerprint import WORKER_LOST
 from django_redis_components.taskqueue.store.control import delete_trash
 from django_redis_components.taskqueue.store.finished import finished_bounds
+from django_redis_components.taskqueue.store.poller_failure import FailureReport
 from django_redis_components.taskqueue.store.scripts import MAINTAIN
 
 #: Lease of the active poller, in milliseconds. If it dies, another one is active after this time.
@@ -103,6 +105,8 @@ class Poller:
         self._wake_fd = wake_fd
         self._is_unavailable = False
         self._outage = OutageLog(logger.warning, logger.info, "Poller: ")
+        self._errors = RepeatedErrorLog(logger, "A round of the poller")
+        self._report = FailureReport(shard, client, self.id)
         self._backoff_s = FIRST_BACKOFF_S
         self.is_active = False
 
@@ -115,12 +119,15 @@ class Poller:
                 self.next_round_at = time.monotonic() + self._round()
             self._is_unavailable = False
             self._outage.succeeded()
+            self._errors.succeeded()
+            self._report.remove()
             self._backoff_s = FIRST_BACKOFF_S
         # Tested; but Python 3.11 stops tracing a frame that an error reaches through nested generators.
         except RedisError as exc:  # pragma: no cover
             self._on_error(exc)
-        except Exception:  # it would end the worker whose supervisor runs this poller
-            logger.exception("A round of the poller failed; retrying.")
+        except Exception as exc:  # noqa: BLE001 - it would end the worker whose supervisor runs this poller
+            self._errors.failed(exc)
+            self._report.write(exc, self._errors.count, self._errors.since)
             self._back_off()
 
     def wait(self, seconds: float) -> bool:

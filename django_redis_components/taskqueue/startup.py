@@ -16,6 +16,7 @@ from django_redis_components.core.client.retry import AUTHENTICATION_ERRORS, NOT
 from django_redis_components.core.protocol import Command, run
 from django_redis_components.core.slot_waits import slot_wait_limit
 from django_redis_components.core.stored_formats import formats_key, record_formats
+from django_redis_components.core.text import counted
 from django_redis_components.taskqueue import forks, registry
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.options import check_queue
@@ -97,8 +98,8 @@ def describe_worker(options: WorkerOptions, *, processes: int, poller: bool, usi
     queues = [f"{queue}={weight}" if weight else queue for queue, weight in zip(options.queues, weights, strict=True)]
     yield (
         f"Worker: queues {', '.join(queues)} ({order}),"
-        f" {_count(processes, 'process', 'es')} with {_count(options.threads, 'thread')}"
-        f" and {_count(options.async_concurrency, 'coroutine')}"
+        f" {counted(processes, 'process', 'processes')} with {counted(options.threads, 'thread')}"
+        f" and {counted(options.async_concurrency, 'coroutine')}"
         f"{'' if poller else ', no embedded poller'}."
     )
     tasks = _tasks_by_queue(using)
@@ -107,16 +108,12 @@ def describe_worker(options: WorkerOptions, *, processes: int, poller: bool, usi
         if found:
             listed = ", ".join(found[:MAX_LISTED_TASKS])
             more = f", and {len(found) - MAX_LISTED_TASKS} more" if len(found) > MAX_LISTED_TASKS else ""
-            yield f"Queue {queue}: {_count(len(found), 'task')}: {listed}{more}."
+            yield f"Queue {queue}: {counted(len(found), 'task')}: {listed}{more}."
     others = [
-        f"{queue} ({_count(len(names), 'task')})" for queue, names in tasks.items() if queue not in options.queues
+        f"{queue} ({counted(len(names), 'task')})" for queue, names in tasks.items() if queue not in options.queues
     ]
     if others:
         yield f"Queues that this worker does not serve: {', '.join(sorted(others))}."
-
-
-def _count(number: int, noun: str, plural: str = "s") -> str:
-    return f"{number} {noun}{'' if number == 1 else plural}"
 
 
 def _warn_about_queues(queues: Sequence[str], using: str) -> None:
@@ -156,7 +153,7 @@ def run_poller(log: Log, *, using: str = "default", beside: AbstractContextManag
     _retry_until_available(lambda: _check_formats(using), log, stops)
     schedules = schedule.registered(using)
     poller = Poller(home(using), connections.client(using), wake_fd=wake_fd, schedules=schedules)
-    log(f"Poller {poller.id}: started with {_count(len(schedules), 'schedule')}.")
+    log(f"Poller {poller.id}: started with {counted(len(schedules), 'schedule')}.")
     with beside or nullcontext():
         while not stops:
             poller.step()

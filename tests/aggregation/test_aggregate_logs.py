@@ -134,7 +134,7 @@ def test_countries_are_counted_by_default_and_bad_lines_reported(redis_server: S
     assert file["lines"] + file["bad"] == 500
     assert file["bad"] > 0
     assert re.search(
-        rf"access.log: {file['bad']} lines are no requests, or have no address, and are not counted; the first begin",
+        rf"access.log: not counted: {file['bad']} lines without a request or an address; the first at",
         errors,
     )
     assert visits("visits").totals(*DAYS[::2]).keys() == {"US", "ZZ"}
@@ -191,7 +191,7 @@ def test_single_bad_line_is_no_failure(redis_server: Store, tmp_path: Path) -> N
     result, errors = aggregate(log, new, "--by", "path")
 
     assert [(each["bad"], each["uncounted"]) for each in result["files"]] == [(1, 0), (0, 1)]
-    assert "new.log: 1 lines are not counted yet, because most of them are no requests, or have no address" in errors
+    assert "new.log: not counted yet: 1 line, of which most are no requests, or have no address" in errors
 
 
 @pytest.mark.parametrize("processes", [1, 2])

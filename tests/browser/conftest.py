@@ -124,7 +124,7 @@ def open_page(
 
     def opened(scheme: str = "light", width: int = 1200, height: int = 900, **options: object) -> Page:
         context = chromium.new_context(
-            color_scheme=scheme, viewport={"width": width, "height": height}, locale="en-US", **options
+            color_scheme=scheme, viewport={"width": width, "height": height}, **{"locale": "en-US", **options}
         )
         context.set_default_timeout(TIMEOUT_S * 1_000)
         context.add_init_script(COLLECT_VIOLATIONS)

@@ -48,8 +48,8 @@ def cell(page: Page, queue: str, column: int) -> Any:
         ("dark", 1280, {}),
         ("light", 360, {}),
         ("dark", 360, {}),
-        ("light", 1280, {"extra_http_headers": {"Accept-Language": "zh-CN"}}),
-        ("dark", 1280, {"extra_http_headers": {"Accept-Language": "ar"}}),
+        ("light", 1280, {"locale": "zh-CN"}),
+        ("dark", 1280, {"locale": "ar"}),
     ],
     ids=["light", "dark", "narrow", "dark and narrow", "Chinese", "right to left"],
 )

@@ -65,8 +65,8 @@ def settings_of_the_middleware(settings: Any) -> Any:
 @pytest.mark.parametrize(
     ("scheme", "width", "options"),
     [
-        ("light", 1280, {"extra_http_headers": {"Accept-Language": "zh-hans"}}),
-        ("dark", 360, {"extra_http_headers": {"Accept-Language": "ar"}}),
+        ("light", 1280, {"locale": "zh-CN"}),
+        ("dark", 360, {"locale": "ar"}),
         ("light", 360, {"java_script_enabled": False}),
     ],
     ids=["light, Chinese", "dark, narrow, right to left", "without JavaScript"],

@@ -100,3 +100,75 @@ def test_every_page_is_accessible_and_fits(
             problems[address] = found
 
     assert problems == {}
+
+
+@in_both_looks
+def test_confirmations_without_what_they_need_are_accessible_and_fit(
+    scheme: str,
+    width: int,
+    language: str,
+    direction: str,
+    site: str,
+    redis_server: Store,
+    open_page: Callable[..., Page],
+    complaints: Complaints,
+) -> None:
+    known = fill(redis_server)
+    for status in (400, 404):
+        complaints.expect_status(status)
+    page = open_page(scheme, width, 844)
+    sign_in(page, site)
+    page.context.add_cookies([{"name": django_settings.LANGUAGE_COOKIE_NAME, "value": language, "url": site}])
+    problems, statuses = {}, []
+
+    for address in dict.fromkeys(address.partition("?")[0] for address in confirmations(known)):
+        for query in ("", "?state=gone"):
+            response = page.goto(f"{site}{address}{query}")
+            assert response is not None
+            statuses.append(response.status)
+            if response.status not in (400, 404):
+                continue  # it needs none, and is among the pages above
+            if found := page.evaluate(LAYOUT, [width, direction]) + violations(page):
+                problems[f"{address}{query}"] = found
+
+    assert problems == {}
+    assert statuses.count(400) > 30
+    assert set(statuses) <= {200, 400, 404}
+
+
+@in_both_looks
+def test_forms_with_input_that_is_not_accepted_are_accessible_and_fit(
+    scheme: str,
+    width: int,
+    language: str,
+    direction: str,
+    site: str,
+    redis_server: Store,
+    open_page: Callable[..., Page],
+    complaints: Complaints,
+) -> None:
+    known = fill(redis_server)
+    for status in (400, 404, 409):
+        complaints.expect_status(status)
+    page = open_page(scheme, width, 844)
+    sign_in(page, site)
+    page.context.add_cookies([{"name": django_settings.LANGUAGE_COOKIE_NAME, "value": language, "url": site}])
+    problems, refused = {}, 0
+
+    for address in confirmations(known):
+        page.goto(site + address)
+        # The values of fields of other types are set as text, by hand: a browser empties a number that is none.
+        fields = page.locator("main form[method=post] :is(input[type=text], textarea):enabled")
+        if not fields.count():
+            continue
+        with page.expect_navigation() as navigation:
+            fields.first.evaluate("(field) => { field.form.noValidate = true }")
+            for field in fields.all():
+                field.fill("{ not valid")
+            fields.first.evaluate("(field) => field.form.submit()")
+        refused += navigation.value.status == 409
+        if found := page.evaluate(LAYOUT, [width, direction]) + violations(page):
+            problems[address] = found
+
+    assert problems == {}
+    assert refused >= 3

@@ -29,7 +29,7 @@ def fill() -> None:
     ("scheme", "width", "options"),
     [
         ("light", 1280, {}),
-        ("dark", 360, {"extra_http_headers": {"Accept-Language": "ar"}}),
+        ("dark", 360, {"locale": "ar"}),
         ("light", 390, {"java_script_enabled": False}),
     ],
     ids=["light", "dark, narrow and right to left", "narrow without JavaScript"],

@@ -45,8 +45,8 @@ def fill(store: Store) -> None:
 @pytest.mark.parametrize(
     ("scheme", "width", "options"),
     [
-        ("light", 1280, {"extra_http_headers": {"Accept-Language": "zh-hans"}}),
-        ("dark", 360, {"extra_http_headers": {"Accept-Language": "ar"}}),
+        ("light", 1280, {"locale": "zh-CN"}),
+        ("dark", 360, {"locale": "ar"}),
     ],
     ids=["light, Chinese", "dark, narrow, right to left"],
 )

@@ -50,7 +50,7 @@ def hold(store: Store) -> Lock:
     ("scheme", "width", "options"),
     [
         ("light", 1280, {}),
-        ("dark", 360, {"extra_http_headers": {"Accept-Language": "ar"}}),
+        ("dark", 360, {"locale": "ar"}),
     ],
     ids=["light", "dark, narrow, right to left"],
 )

@@ -24,7 +24,7 @@ in_two_schemes = pytest.mark.parametrize(
     ("scheme", "width", "options"),
     [
         ("light", 1280, {}),
-        ("dark", 360, {"extra_http_headers": {"Accept-Language": "ar"}}),
+        ("dark", 360, {"locale": "ar"}),
     ],
     ids=["light", "dark, narrow and right to left"],
 )

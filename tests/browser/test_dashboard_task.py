@@ -38,7 +38,7 @@ def test_page_is_accessible_and_changed_without_javascript(
     result = enqueue_retried(redis_server)
     for scheme, width, options in (
         ("light", 1280, {}),
-        ("dark", 390, {"extra_http_headers": {"Accept-Language": "ar"}}),
+        ("dark", 390, {"locale": "ar"}),
     ):
         page = open_page(scheme, width, **options)
         sign_in(page, site)
@@ -67,7 +67,7 @@ def test_form_of_a_pending_task_is_accessible_and_needs_no_javascript(
     site: str, redis_server: Store, open_page: Callable[..., Page]
 ) -> None:
     result = note.using(run_after=86_400, expires=3_600).enqueue("wrong " * 40)
-    page = open_page("dark", 390, extra_http_headers={"Accept-Language": "ar"})
+    page = open_page("dark", 390, locale="ar")
     sign_in(page, site)
     page.goto(f"{site}{TASKS}_verb/edit/{result.id}/")
     page.locator("button[name=show_arguments]").press("Enter")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from playwright.sync_api import Page, expect
 from django_redis_components.taskqueue import Schedules
 from django_redis_components.taskqueue.store.job import Ack
 from tests.browser.support import ready_site, sign_in, violations
-from tests.dashboard.support import URL, fail_with, now_ms, write_worker
+from tests.dashboard.support import URL, fail_with, now_ms, write_hour, write_worker
 from tests.dashboard.task_pages import url_of
 from tests.support import Store
 from tests.taskqueue.support import base_key, new_fetcher, settle_now
@@ -50,14 +51,18 @@ def fill(store: Store) -> str:
 
 def test_pages_are_accessible_and_fit(site: str, redis_server: Store, open_page: Callable[..., Page]) -> None:
     hanging = fill(redis_server)
+    rnd = random.Random(7)
+    for hours_ago in range(60, 0, -1):
+        write_hour(redis_server, note.name, hours_ago, succeeded=rnd.randrange(5, 90), failed=rnd.randrange(0, 5))
     pages = {
         "class": CLASS,
+        "class-days": f"{CLASS}?range=3d",
         "task": url_of(hanging),
         "overview": URL,
     }
     for scheme, width, options in (
         ("light", 1280, {}),
-        ("dark", 390, {"extra_http_headers": {"Accept-Language": "ar"}}),
+        ("dark", 390, {"locale": "ar"}),
     ):
         page = open_page(scheme, width, **options)
         sign_in(page, site)

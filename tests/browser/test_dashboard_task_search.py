@@ -25,7 +25,7 @@ def site(live_server: Any, redis_server: Store, monkeypatch: pytest.MonkeyPatch)
     ("scheme", "width", "options"),
     [
         ("light", 1280, {}),
-        ("dark", 390, {"extra_http_headers": {"Accept-Language": "ar"}}),
+        ("dark", 390, {"locale": "ar"}),
     ],
     ids=["light", "dark, narrow and right to left"],
 )

@@ -23,7 +23,7 @@ def site(live_server: Any, redis_server: Store, monkeypatch: pytest.MonkeyPatch)
     ("scheme", "width", "options"),
     [
         ("light", 1280, {}),
-        ("dark", 360, {"extra_http_headers": {"Accept-Language": "ar"}}),
+        ("dark", 360, {"locale": "ar"}),
     ],
     ids=["light", "dark, narrow, right to left"],
 )

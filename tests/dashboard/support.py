@@ -27,7 +27,7 @@ from django_redis_components.taskqueue.stats.metrics import SIZE
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
 from tests.support import Store
-from tests.taskqueue.support import new_fetcher, settle_now, work_off
+from tests.taskqueue.support import base_key, new_fetcher, settle_now, work_off
 from tests.taskqueue.tasks import note
 
 URL = "/admin/django_redis_components/overview/"
@@ -267,3 +267,13 @@ def hit_recorded(limit: RateLimit, key: str) -> None:
         patch.setattr(catalog.RECORDER, "notify", catalog.RECORDER.flush)
         catalog.RECORDER.clear()
         limit.hit(key)
+
+
+def write_hour(store: Store, name: str, hours_ago: int, *, succeeded: int, failed: int = 0) -> None:
+    """Write the counters of a name in an hour, as the poller does: each run took about 5 s, each wait about 1 ms."""
+    hour = now_ms(store) // 3_600_000 - hours_ago
+    numbers = [0] * SIZE
+    numbers[0], numbers[1], numbers[9], numbers[56 + 25] = succeeded, failed, succeeded + failed, succeeded + failed
+    store.raw.set(base_key(store, f"class_hours:{hour}:{name}"), struct.pack(f">{SIZE}I", *numbers), ex=600)
+    latest = now_ms(store) // 3_600_000 - 1
+    store.raw.set(base_key(store, "class_rollup"), latest, ex=600)

@@ -9,11 +9,14 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import logging
 import os
 import re
 import signal
 import socket
 import threading
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -44,6 +47,7 @@ from tests.dashboard.support import (
 )
 from tests.support import Store, eventually
 from tests.support.processes import Children
+from tests.support.waiting import TIMEOUT_S
 from tests.taskqueue.schedulers import HOUR, at, next_round, poller_of, state_key, take_place_from
 from tests.taskqueue.support import (
     Held,
@@ -56,6 +60,9 @@ from tests.taskqueue.support import (
 from tests.taskqueue.tasks import hold, note
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+#: Has the seconds of a large site: pytest -o log_cli=true --log-cli-level=INFO
+logger = logging.getLogger(__name__)
 
 TOKEN = "health-token-0123456789"
 
@@ -79,7 +86,7 @@ class Site:
         assert row.text.startswith("■ Critical") is (severity == "critical")
         status = 503 if any(each["severity"] == "critical" for each in self.health()[1]) else 200
         assert self.health()[0] == status
-        [finding] = [each for each in self._doctor() if each["code"] == code and re.search(text, each["text"])]
+        [finding] = [each for each in self.findings() if each["code"] == code and re.search(text, each["text"])]
         assert finding["severity"] == ("error" if severity == "critical" else "warning")
         assert finding["command"] == problem["command"]
         [_] = [each for each in self.subjects("Problem: ") if re.search(text, each)]
@@ -95,7 +102,7 @@ class Site:
 
         eventually(find)
         assert code not in [each["code"] for each in self.health()[1]]
-        assert code not in [each["code"] for each in self._doctor()]
+        assert code not in [each["code"] for each in self.findings()]
 
     def confirm(self, url: str) -> None:
         """Open a confirmation, and confirm it."""
@@ -124,7 +131,7 @@ class Site:
         response = self.operator.get("/redis/healthz/", headers={"Authorization": f"Bearer {TOKEN}"})
         return response.status_code, response.json()["problems"]
 
-    def _doctor(self) -> list[dict[str, Any]]:
+    def findings(self) -> list[dict[str, Any]]:
         out = io.StringIO()
         with contextlib.suppress(SystemExit):  # by which it says that it has found something
             call_command("redis", "doctor", "--scan", "0", "--json", stdout=out, stderr=io.StringIO())
@@ -368,3 +375,144 @@ def test_outage_of_redis(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     assert site.operator.get(URL).status_code == 200
     assert "redis_unreachable" not in [each["code"] for each in site.health()[1]]
     assert site.subjects("Resolved: ") == [subject]
+
+
+class LargeSite:
+    """A site with 300 queues and 300 workers, whose watching thread makes rounds with its own pauses."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self._stopped = threading.Event()
+        self._heartbeats = threading.Thread(target=self._report, daemon=True)
+
+    def start(self) -> None:
+        """Enqueue a task in each queue, report the workers, and watch."""
+        for number in range(300):
+            note.using(queue_name=f"tenant-{number}", run_after=86_400).enqueue("x")
+        self._heartbeats.start()
+        self.site.watcher.start()
+        eventually(lambda: self._facts()["memory"][1]["used"], 2 * TIMEOUT_S)
+
+    def stop(self) -> None:
+        """Stop both threads."""
+        self._stopped.set()
+        self._heartbeats.join()
+        self.site.watcher.stop()
+
+    def wait_for_round(self) -> dict[str, Any]:
+        """Wait until the next round has stored what it has found; return it."""
+        before = self._facts()
+        eventually(lambda: self._facts() != before, 2 * TIMEOUT_S)
+        return self._facts()
+
+    def seconds_until(self, code: str, text: str) -> dict[str, float]:
+        """Return the seconds until each reader has reported a problem with this text."""
+        started, found = time.monotonic(), dict[str, float]()
+
+        def ask() -> None:
+            reported = {
+                "overview": [row.text for row in rows(self.site.operator)],
+                "healthz": [each["text"] for each in self.site.health()[1] if each["code"] == code],
+                "doctor": [each["text"] for each in self.site.findings() if each["code"] == code],
+                "notification": self.site.subjects("Problem: "),
+            }
+            for reader, texts in reported.items():
+                if any(re.search(text, each) for each in texts):
+                    found.setdefault(reader, time.monotonic() - started)
+            assert found.keys() == reported.keys(), (found, reported)
+
+        eventually(ask, 4 * TIMEOUT_S)
+        logger.info(
+            "%s: seconds until each reader reports it: %s", code, {name: round(each) for name, each in found.items()}
+        )
+        return found
+
+    def assert_over(self, code: str, text: str, repeated: Callable[[], object] = lambda: None) -> None:
+        """Wait until no reader reports it and its end was announced."""
+        started = time.monotonic()
+
+        def ask() -> None:
+            repeated()
+            assert [each for each in self.site.subjects("Resolved: ") if re.search(text, each)]
+            assert not [each for each in rows(self.site.operator) if re.search(text, each.text)]
+
+        eventually(ask, 4 * TIMEOUT_S)
+        assert code not in [each["code"] for each in [*self.site.health()[1], *self.site.findings()]]
+        logger.info("%s: over after %.0f s", code, time.monotonic() - started)
+
+    def _facts(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(
+            self.site.store.raw.get(keyspace.key("facts")) or '{"memory": [0, {"used": []}]}'
+        )
+        return found
+
+    def _report(self) -> None:
+        facts = {
+            "pid": 7,
+            "queues": [f"tenant-{number}" for number in range(5)],
+            "threads": 4,
+            "busy": 0,
+            "finished": 0,
+        }
+        reports = {f"app-{number}:7.a": json.dumps({"host": f"app-{number}", **facts}) for number in range(300)}
+        while not self._stopped.is_set():
+            calls = [renewal(worker, [], lease_ms=15_000, info=info) for worker, info in reports.items()]
+            connections.client().execute_many(calls)
+            write_poller(self.site.store)
+            self._stopped.wait(5.0)
+
+
+@pytest.fixture
+def large_site(site: Site) -> Iterator[LargeSite]:
+    found = LargeSite(site)
+    try:
+        found.start()
+        yield found
+    finally:
+        found.stop()
+
+
+#: Two rounds, and the round itself beside other tests.
+ALARM_S = 3 * watcher_module.ROUND_S
+
+
+def test_growing_memory_of_a_large_site(large_site: LargeSite) -> None:
+    site = large_site.site
+    # An hour passes, in which the memory doubles.
+    facts = large_site.wait_for_round()
+    used = site.store.raw.info("memory")["used_memory"]
+    facts["memory"][1]["used"] = [[now_ms(site.store) / 1_000 - 3_600, used / 2]]
+    site.store.raw.set(keyspace.key("facts"), json.dumps(facts))
+    site.store.raw.config_set("maxmemory", used * 2)
+    text = r"Redis grows by [\d.]+\sMB per hour: its memory \([\d.]+\sMB of [\d.]+\sMB\) is full in about \d"
+
+    seconds = large_site.seconds_until("memory_growth", text)
+    assert max(seconds.values()) < ALARM_S, seconds
+    [row] = [row for row in rows(site.operator) if re.search(text, row.text)]
+    assert "Most of it is used by taskqueue" in row.text
+    assert "When it is full, Redis rejects new tasks." in row.text
+    assert site.operator.get(row.links["Show memory"]).status_code == 200
+
+    site.store.raw.config_set("maxmemory", 0)
+    large_site.assert_over("memory_growth", text)
+
+
+def test_lost_data_of_a_large_site(large_site: LargeSite) -> None:
+    site = large_site.site
+    large_site.wait_for_round()
+    site.store.raw.flushall()
+    text = r"All data in Redis was deleted before [\d:]+, without a restart\. It held 300 tasks in 300 queues\."
+
+    seconds = large_site.seconds_until("data_lost", text)
+    assert max(seconds.values()) < ALARM_S, seconds
+    [row] = [row for row in rows(site.operator) if re.search(text, row.text)]
+    assert row.text.startswith("■ Critical")
+    assert "FLUSHALL or FLUSHDB deleted all keys" in row.text
+
+    def seven_days_pass() -> None:
+        held = json.loads(site.store.raw.get(keyspace.key("held")))
+        if held["loss"] and held["loss"]["at"] > time.time() - 86_400:
+            held["loss"]["at"] -= 8 * 86_400
+            site.store.raw.set(keyspace.key("held"), json.dumps(held))
+
+    large_site.assert_over("data_lost", text, seven_days_pass)

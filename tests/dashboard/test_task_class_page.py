@@ -13,13 +13,14 @@ from django.test import Client
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.dashboard.links import APP
+from django_redis_components.dashboard.task_class.snapshot import RANGES
 from django_redis_components.taskqueue import Schedules, registry
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats.metrics import SIZE
 from django_redis_components.taskqueue.stats.task_class import MAX_ROWS, read_task_class
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.worker.execution import execute
-from tests.dashboard.support import browser, client_of, fail_with, now_ms
+from tests.dashboard.support import browser, client_of, fail_with, now_ms, write_hour
 from tests.dashboard.task_pages import text
 from tests.dashboard.task_pages import url_of as task_url
 from tests.support import Store
@@ -290,3 +291,84 @@ def test_invalid_defaults_are_stated_or_left_out(
         response = viewer.get(f"/admin/{APP}/{address}" if "?" in address or address[-1] == "/" else url_of(address))
         html = response.content.decode()
         assert response.status_code == 200 or (response.status_code, "DEFAULTS" in html) == (503, True), address
+
+
+def test_history_by_hour_has_counts_and_quantiles(redis_server: Store, viewer: Client) -> None:
+    write_hour(redis_server, note.name, 100, succeeded=11)
+    write_hour(redis_server, note.name, 40, succeeded=5, failed=1)
+    write_counters(redis_server, "mail", note.name, 0, 2)
+
+    by_range = {name: viewer.get(url_of(note.name), {"format": "json", "range": name}).json() for name in RANGES}
+
+    assert {name: (each["succeeded"], each["failed"]) for name, each in by_range.items()} == {
+        "3h": (2, 0),
+        "3d": (7, 1),
+        "7d": (18, 1),
+    }
+    assert [(each["succeeded"], each["failed"]) for each in by_range["7d"]["hours"]] == [(11, 0), (5, 1), (2, 0)]
+    assert 4 < by_range["3d"]["hours"][0]["run_time"]["p50"] < by_range["3d"]["hours"][0]["run_time"]["p99"] < 9
+    assert by_range["3h"]["hours"] == []
+    assert by_range["7d"]["cost"]["round_trips"] == by_range["3h"]["cost"]["round_trips"] == 2
+
+
+def test_page_of_a_range_of_hours_shows_charts_with_three_quantiles(redis_server: Store, viewer: Client) -> None:
+    write_hour(redis_server, note.name, 40, succeeded=5, failed=1)
+    redis_server.raw.zadd(base_key(redis_server, "deploys"), {"1.1": now_ms(redis_server) - 30 * 3_600_000})
+    write_hour(redis_server, note.name, 20, succeeded=4)
+
+    response = viewer.get(url_of(note.name), {"range": "3d"})
+    page, html = text(response), response.content.decode()
+
+    assert "Finished 10 last 3 days" in page
+    assert re.search(r"From Wait p50 Wait p95 Wait p99 Run time p50 Run time p95 Run time p99", page)
+    assert "drc-line-third" in html
+    assert "1.1 (" in page
+    assert re.search(r"By version .* 1\.1 since .* 4 .* before the first known version 6", page)
+    assert '<a href="?range=3d" aria-current="true">3 d</a>' in html
+    assert "Histogram of run times" in page
+    assert [
+        each["version"] for each in viewer.get(url_of(note.name), {"range": "3d", "format": "json"}).json()["deploys"]
+    ] == [
+        "1.1",
+        None,
+    ]
+
+
+def test_unknown_range_is_rejected(redis_server: Store, viewer: Client) -> None:
+    response = viewer.get(url_of(note.name), {"range": "9y"})
+
+    assert response.status_code == 400
+    assert (
+        "range=&#x27;9y&#x27;: expected one of &#x27;3h&#x27;, &#x27;3d&#x27;, &#x27;7d&#x27;."
+        in response.content.decode()
+    )
+
+
+def test_hours_without_a_poller_are_said(redis_server: Store, viewer: Client) -> None:
+    redis_server.raw.zadd(base_key(redis_server, "queues"), {"mail": 1})
+    write_counters(redis_server, "mail", note.name, 0, 2)
+    redis_server.raw.set(base_key(redis_server, "class_rollup"), now_ms(redis_server) // 3_600_000 - 30, ex=600)
+
+    assert "Not contained: " in text(viewer.get(url_of(note.name), {"range": "3d"}))
+
+
+def test_listed_tasks_name_the_version_that_has_run_them(redis_server: Store, viewer: Client) -> None:
+    now = now_ms(redis_server)
+    redis_server.raw.zadd(base_key(redis_server, "deploys"), {"2026.10": now - 9_000_000, "2026.11": now - 5_000})
+    redis_server.raw.zadd(base_key(redis_server, "versions"), {"app-1:aa": now - 9_000_000, "app-2:bb": now - 5_000})
+    for worker, outcome in (("app-1:aa.x", "succeeded"), ("app-2:bb.y", "succeeded"), ("app-2:bb.z", "failed")):
+        note.using(queue_name="mail").enqueue(worker)
+        fetcher = new_fetcher("mail", worker=worker)
+        [job] = fetcher.fetch("0", 1)
+        settle_now(fetcher, Ack(job.id, job.token, outcome, b"{}", ttl_ms=60_000, ran_us=5_000))
+    unknown = note.using(queue_name="mail").enqueue("unknown").id
+    settle_all("mail", 4_000)
+
+    found = data(viewer)
+    page = text(viewer.get(url_of(note.name)))
+
+    assert [each["version"] for each in found["failed_tasks"]] == ["2026.11"]
+    assert sorted(each["version"] or "" for each in found["slowest_runs"]["tasks"]) == ["", "2026.10", "2026.11"]
+    assert [each["id"] for each in found["slowest_runs"]["tasks"] if each["version"] is None] == [unknown]
+    assert re.search(r"Last failed tasks Task Arguments Error Version Failed ago Attempts .* 2026\.11 ", page)
+    assert re.search(r"Slowest runs Task Arguments Queue Version Run time Finished ago .* mail 2026\.1[01] 5 ms", page)

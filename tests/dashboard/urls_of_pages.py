@@ -40,6 +40,7 @@ PAGES: dict[str, tuple[str, ...]] = {
             for state in ("ready", "scheduled", "retrying", "limited", "waiting", "running", "failed", "unregistered")
         ),
         "?state=failed&error={group}",
+        "?state=failed&version=2026.11&host=app-1",
         "?state=ready&text=nothing",
     ),
     f"task/{_ID}": ("", "?of={failed}", "?of={scheduled}"),
@@ -52,7 +53,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "memory/": ("",),
     "action/": ("",),
     f"taskflow/{_ID}": ("",),
-    f"taskclass/{_ID}": ("",),
+    f"taskclass/{_ID}": ("?range=7d", ""),
     "tasksearch/": ("", "?q=out+of+order+queue:mail+since:1d"),
 }
 #: Verbs by route: the permission, and a query or form for an example.

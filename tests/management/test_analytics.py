@@ -43,7 +43,7 @@ def test_report_shows_days_pages_and_sums() -> None:
         ["2026-11-20", "4", "2", "1"],
         ["2026-11-21", "2", "1", "0"],
     ]
-    assert "6 views, ≈ 3 visitors (sum over the periods of their ids), 1 sign-ins" in shown
+    assert "6 views, ≈ 3 visitors (sum over the periods of their ids), 1 sign-in" in shown
     assert "Pages\n           5  /a/\n           1  /b/\n" in shown
     data = command_data("redis", "analytics", "report", "--days", "2", "--end", "2026-11-21")
     assert (data["views"], data["visitors"], data["visitors_are_unique"]) == (6, 3, False)
@@ -252,7 +252,7 @@ def test_rollup_stores_retention(redis_server: Store) -> None:
 
     shown = run_command("redis", "analytics", "rollup", "--days", "2")
 
-    assert shown == "Retention of default: stored 3 numbers of 2 days.\n"
+    assert shown == "Retention of default, 2 days: stored 3 numbers.\n"
     assert command_data("redis", "analytics", "rollup", "--days", "2") == {"site": "default", "added": 0, "cohorts": 0}
 
 

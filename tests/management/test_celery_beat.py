@@ -166,7 +166,7 @@ def test_what_has_no_equivalent_is_named_and_the_rest_is_imported(redis_server: 
     }
 
     error = refusal("redis", "schedules", "import-celery-beat", "--dry-run")
-    assert error == "15 of 16 entries have no equivalent: see the table."
+    assert error == "No equivalent for 15 of 16 entries: see the table."
     assert schedules() == []
     refusal("redis", "schedules", "import-celery-beat")
 

@@ -55,7 +55,7 @@ def test_files_are_listed_with_size_and_checksum(redis_server: Store, source: Pa
     header, row, *_ = shown.splitlines()
     assert header.split() == ["FILE", "BYTES", "SHA-256"]
     assert row.split() == ["a.log", "2", "87428fc522803d31065e7bce3cf03fe475096631e5e07bbd7a0fde60c4cf25c7"]
-    assert shown.endswith("1 files with 2 bytes were published.\n")
+    assert shown.endswith("Published: 1 file with 2 bytes.\n")
 
 
 def test_file_that_cannot_be_published_is_named_and_the_others_follow(redis_server: Store, source: Path) -> None:
@@ -63,7 +63,7 @@ def test_file_that_cannot_be_published_is_named_and_the_others_follow(redis_serv
 
     problem = refusal("distribute_files", "publish", "logs", missing, str(source), "--consumers", "one", "--limit", "1")
 
-    assert "2 files were not published: missing: [Errno 2] No such file or directory: " in problem
+    assert "Not published: 2 files: missing: [Errno 2] No such file or directory: " in problem
     assert "has 2,000,000 bytes; channel 'logs' accepts files of up to its limit_bytes=1,048,576." in problem
     assert FileChannel("logs", ["one"]).info().file_count == 2
 
@@ -77,7 +77,7 @@ def test_empty_path_is_not_the_current_directory(
 ) -> None:
     monkeypatch.chdir(source)
 
-    assert "1 files were not published" in refusal("distribute_files", "publish", "logs", "", "--consumers", "a")
+    assert "Not published: 1 file: " in refusal("distribute_files", "publish", "logs", "", "--consumers", "a")
 
 
 def test_full_channel_ends_the_command(redis_server: Store, source: Path) -> None:
@@ -86,9 +86,7 @@ def test_full_channel_ends_the_command(redis_server: Store, source: Path) -> Non
 
     problem = refusal("distribute_files", "publish", "logs", str(source), *arguments)
 
-    assert problem.startswith(
-        "1 files were not published: b.log: Channel 'logs' had no room for 2,000,000 bytes within"
-    )
+    assert problem.startswith("Not published: 1 file: b.log: Channel 'logs' had no room for 2,000,000 bytes within")
 
 
 @pytest.mark.parametrize("name", ["../outside", "/etc/outside", "a/../../outside", "link/outside", "."])
@@ -101,7 +99,7 @@ def test_name_that_leads_out_of_the_directory_is_refused(redis_server: Store, tm
 
     problem = refusal("distribute_files", "receive", "logs", str(target), "--consumer", "one", "--timeout", "0")
 
-    assert f"1 files were not received: {name}: {name!r} is not a path below {str(target)!r}: not saved." in problem
+    assert f"Not received: 1 file: {name}: {name!r} is not a path below {str(target)!r}: not saved." in problem
     assert sorted(path.name for path in tmp_path.iterdir()) == ["target", "x"]
     assert FileChannel("logs", ["one"]).info().pending == {"one": 1}
 
@@ -223,4 +221,4 @@ def test_signals_end_the_command_with_its_result(
     waiting.signal(number)
 
     assert waiting.wait() == 0
-    assert "1 files with 1 bytes were received." in waiting.output
+    assert "Received: 1 file with 1 byte." in waiting.output

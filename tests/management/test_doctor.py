@@ -94,7 +94,7 @@ def test_each_problem_is_reported_with_its_fix(own_server: Store) -> None:
     assert by_code["permissions"]["command"] == "python manage.py migrate"
     assert "purge_queue" in by_code["permissions"]["text"]
     orphans = by_code["orphaned_keys"]["text"]
-    assert orphans.startswith("4 keys belong to no component, queue or lease: ")
+    assert orphans.startswith("4 keys without a component, queue or lease: ")
     assert all(key in orphans for key in (":t:lost", ":q:unlisted:ready", ":q:unlisted:grouped", ":leftover"))
     printed = run_command("redis", "doctor", code=2).splitlines()
     at = printed.index("ERROR evicts")

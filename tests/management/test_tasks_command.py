@@ -75,7 +75,7 @@ def test_tasks_are_retried_by_id_in_their_queues(redis_server: Store) -> None:
     with pytest.raises(CommandError) as raised:
         redis_command("tasks", "retry", *failed, ready.id, "unknown", failed[0] + ":errors")
 
-    assert str(raised.value) == "3 of 6 ids were not changed: no such task, or not its state."
+    assert str(raised.value) == "Not changed: 3 of 6 ids: no such task, or not its state."
     assert raised.value.returncode == 1
     assert (counts(), counts("mail")) == ((2, 0, 0), (1, 0, 0))
 

@@ -27,6 +27,7 @@ from django_redis_components.contrib.outbox.models import OutboxEntry
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import Call, Command, Read
+from django_redis_components.core.repeated_errors import RepeatedErrorLog
 from django_redis_components.locks import Lock, LockNotOwned
 from django_redis_components.taskqueue import failpoints
 from django_redis_components.taskqueue.fields import Key
@@ -109,12 +110,14 @@ class Relay:
         return BUSY_S if found else IDLE_S
 
     def _run(self) -> None:
+        errors = RepeatedErrorLog(logger, "The relay of the outbox")
         pause_s = random.uniform(0.0, 0.5)
         while not self._stopped.wait(pause_s):
             try:
                 pause_s = self.step()
-            except BaseException:  # without the thread nothing is relayed any more
-                logger.exception("The relay of the outbox failed.")
+                errors.succeeded()
+            except BaseException as exc:  # noqa: BLE001 - without the thread nothing is relayed any more
+                errors.failed(exc)
                 pause_s = RETRY_S
             finally:
                 _close_databases()

@@ -91,14 +91,22 @@ class HistoryPanel:
     marks: Sequence[ChartMark] = ()
 
 
-def history_page(history: History, failed_url: FailedUrl = lambda start, end: "") -> dict[str, Any]:
-    """Return the charts of a range. They begin with the first interval in which a task finished."""
+def history_page(
+    history: History, failed_url: FailedUrl = lambda start, end: "", *, with_p99: bool = False
+) -> dict[str, Any]:
+    """Return the charts of a range. They begin with the first interval in which a task finished.
+
+    Args:
+        with_p99: whether durations have a third line, and two more columns.
+    """
     first = charts.first_index([each.counts.finished for each in history.intervals])
     shown = _joined(dataclasses.replace(history, intervals=history.intervals[first:]))
     notes = [_("Since %(time)s.") % {"time": _full(history, shown.intervals[0].at)}] if first else []
     return {
         "ranges": range_links(history.range),
-        "panels": [_throughput(shown, failed_url), _durations(shown)] if history.totals.finished else [],
+        "panels": [_throughput(shown, failed_url), _durations(shown, with_p99=with_p99)]
+        if history.totals.finished
+        else [],
         "notes": [*(notes if history.totals.finished else []), *_notes(history)],
     }
 
@@ -211,9 +219,11 @@ def _failed_urls(history: History, failed_url: FailedUrl) -> list[str]:
     ]
 
 
-def _durations(history: History) -> HistoryPanel:
-    wait: list[Value] = [lambda each: each.wait_time.p50, lambda each: each.wait_time.p95]
-    run: list[Value] = [lambda each: each.run_time.p50, lambda each: each.run_time.p95]
+def _durations(history: History, *, with_p99: bool) -> HistoryPanel:
+    shares = ("p50", "p95", "p99") if with_p99 else ("p50", "p95")
+    wait: list[Value] = [lambda each, share=share: getattr(each.wait_time, share) for share in shares]  # type: ignore[misc]
+    run: list[Value] = [lambda each, share=share: getattr(each.run_time, share) for share in shares]  # type: ignore[misc]
+    columns = [_("Wait p50"), _("Wait p95"), _("Wait p99"), _("Run time p50"), _("Run time p95"), _("Run time p99")]
     return HistoryPanel(
         id="history-durations",
         title=_("Wait and run time"),
@@ -222,7 +232,7 @@ def _durations(history: History) -> HistoryPanel:
             _duration_chart(history, "history-run", _("Run time"), run, LOWER),
         ],
         finding=" · ".join([_peak(history, wait[1], _("Wait p95")), _peak(history, run[1], _("Run time p95"))]),
-        columns=[_("Wait p50"), _("Wait p95"), _("Run time p50"), _("Run time p95")],
+        columns=columns if with_p99 else [label for label in columns if not label.endswith("p99")],
         rows=_rows(history, lambda each: [quantile_text(value(each)) for value in (*wait, *run)]),
     )
 
@@ -230,7 +240,7 @@ def _durations(history: History) -> HistoryPanel:
 def _duration_chart(
     history: History, chart_id: str, title: str, values: Sequence[Value], plot: charts.Plot
 ) -> HistoryChart:
-    """Return the chart of p50 and p95 of a duration."""
+    """Return the chart of p50, p95 and perhaps p99 of a duration."""
     if not any(value(each) for value in values for each in history.intervals):
         return HistoryChart(chart_id, title, "", empty=_("%(name)s: not measured") % {"name": title})
     return HistoryChart(chart_id, title, "", lines=_lines(history, values, plot, title))
@@ -260,7 +270,7 @@ def _lines(history: History, values: Sequence[Value], plot: charts.Plot, name: s
     series = [[value(each) for each in history.intervals] for value in values]
     shorts = [_short(history, each.at) for each in history.intervals]
     finding = " · ".join(
-        _peak(history, value, f"{name} {share}") for value, share in zip(values, ("p50", "p95"), strict=True)
+        _peak(history, value, f"{name} {share}") for value, share in zip(values, ("p50", "p95", "p99"), strict=False)
     )
     return charts.line_chart(series, shorts, finding, LABEL_EVERY[history.step], plot)
 
@@ -353,5 +363,5 @@ def _short(history: History, at: datetime) -> str:
     """Format the start of an interval for the axis."""
     if history.range == "90d":
         return formats.day_short(at.date())
-    is_days = history.range == "7d" and len(history.intervals) * history.step > CLOCK_HOURS * 3_600
+    is_days = history.range in ("3d", "7d") and len(history.intervals) * history.step > CLOCK_HOURS * 3_600
     return formats.day_short(formats.local(at).date()) if is_days else formats.clock_short(at)

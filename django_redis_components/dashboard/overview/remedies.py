@@ -30,7 +30,15 @@ _PAGES = {
     "files_behind": (gettext_lazy("Show channels"), "files"),
     "searches_empty": (gettext_lazy("Show indexes"), "indexes"),
     **dict.fromkeys(
-        ("worker_lost", "worker_silent", "threads_lost", "no_worker", "leases_lost", "poller_missing"),
+        (
+            "worker_lost",
+            "worker_silent",
+            "threads_lost",
+            "no_worker",
+            "leases_lost",
+            "poller_missing",
+            "poller_failing",
+        ),
         (gettext_lazy("Show workers"), "worker"),
     ),
 }

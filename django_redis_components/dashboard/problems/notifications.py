@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from django.conf import settings as django_settings
 from django.core.mail import EmailMessage
+from django.utils.functional import Promise
 from django.utils.translation import pgettext, pgettext_lazy
 
 from django_redis_components.core.exception_text import class_name, safe_text
@@ -76,12 +77,25 @@ def _secrets() -> list[str]:
 
 
 def _mail_passwords() -> list[str]:
-    """Return the passwords of e-mail: of `MAILERS`, and before Django 6.1 of its own setting."""
-    mailers: dict[str, Any] = getattr(django_settings, "MAILERS", None) or {}
-    found = [(mailer.get("OPTIONS") or {}).get("password") for mailer in mailers.values()]
-    with contextlib.suppress(AttributeError, Warning):  # Django 6.1 deprecates it, and has none beside `MAILERS`
-        found.append(django_settings.EMAIL_HOST_PASSWORD)
-    return [password for password in found if isinstance(password, str)]
+    """Return the passwords of e-mail: of `MAILERS`, and before Django 6.1 of its own setting.
+
+    Whatever else these settings contain is skipped: they are the mail backend's, which says what is wrong with them.
+    """
+    mailers = _django_setting("MAILERS")
+    options = [_item(mailer, "OPTIONS") for mailer in mailers.values()] if isinstance(mailers, Mapping) else []
+    found = [_django_setting("EMAIL_HOST_PASSWORD"), *(_item(each, "password") for each in options)]
+    return [str(password) for password in found if isinstance(password, str | Promise)]
+
+
+def _django_setting(name: str) -> Any:
+    """Return a setting, or None: Django 6.1 deprecates the one of the password, and has none beside `MAILERS`."""
+    with contextlib.suppress(Exception, Warning):
+        return getattr(django_settings, name, None)
+    return None
+
+
+def _item(found: Any, name: str) -> Any:
+    return found.get(name) if isinstance(found, Mapping) else None
 
 
 def payload(announcement: Announcement) -> dict[str, Any]:
@@ -105,7 +119,7 @@ def payload(announcement: Announcement) -> dict[str, Any]:
 
 def _send_mail(announcement: Announcement) -> None:
     settings = conf.settings().notifications
-    subject = one_line(_title(announcement))[:200]
+    subject = one_line(" ".join(_title(announcement).split()))[:200]  # sizes have spaces that break no line
     EmailMessage(subject, _text(announcement), to=list(settings.emails)).send()
 
 

@@ -24,6 +24,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import Command, Read
+from django_redis_components.core.repeated_errors import RepeatedErrorLog
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard.problems import keyspace
 from django_redis_components.dashboard.problems.databases import close_databases
@@ -88,12 +89,14 @@ class ProblemWatcher:
             self._announce_outage(exc)
 
     def _run(self) -> None:
+        errors = RepeatedErrorLog(logger, "The watching thread")
         pause_s = random.uniform(0.1, 1.0) * FIRST_ROUND_S
         while not self._stopped.wait(pause_s):
             try:
                 self.round()
-            except BaseException:  # without the thread nothing is watched any more
-                logger.exception("The watching thread failed.")
+                errors.succeeded()
+            except BaseException as exc:  # noqa: BLE001 - without the thread nothing is watched any more
+                errors.failed(exc)
             finally:
                 close_databases()
             pause_s = random.uniform(0.8, 1.0) * ROUND_S

@@ -14,6 +14,7 @@ from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.names import validate_name
 from django_redis_components.core.protocol import Batch, Flow, Read, run
 from django_redis_components.core.settings import conf
+from django_redis_components.core.text import counted
 from django_redis_components.core.units import moment_of
 from django_redis_components.dashboard import clients, formats, verbs
 from django_redis_components.dashboard.clients import queue_shard
@@ -204,7 +205,7 @@ def undo_until(at: datetime) -> str:
 
 def tasks_text(count: int, state: str = "") -> str:
     """Return a number of tasks in English, for the admin's log."""
-    return " ".join(filter(None, [f"{count:,}", state, "task" if count == 1 else "tasks"]))
+    return counted(count, f"{state} task".strip())
 
 
 def kept_text(depth: QueueInfo) -> str:

@@ -52,6 +52,7 @@ def task_data(task: ScannedTask) -> dict[str, Any]:
         "are_arguments_clipped": task.is_clipped,
         "duration_s": task.duration,
         "worker_ids": _workers_of(record),
+        "version": task.version or None,
         "attempts": attempts_of(record),
         **{name: time_of(record, name) for name in ("enqueued_at", "run_after", "last_attempted_at", "finished_at")},
         "error": {"class": task.error_class, "message": masked_error(task.error_text)} if task.error_class else None,
@@ -74,7 +75,7 @@ def _listing_data(snapshot: QueueSnapshot) -> dict[str, Any] | None:
     scan = listing.scan
     return {
         "state": query.state,
-        "filters": {"name": query.name, "error": query.error, "text": query.text},
+        "filters": {name: getattr(query, name) for name in ("name", "error", "text", "version", "host")},
         "total": scan.total,
         "start": scan.start,
         "scanned": listing.scanned,

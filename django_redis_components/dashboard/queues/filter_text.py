@@ -35,3 +35,7 @@ def _parts(query: TaskQuery, error_class: str) -> Iterator[str]:
         yield _("from %(time)s") % {"time": query.begin.replace("T", " ")}
     if query.end:
         yield _("until %(time)s") % {"time": query.end.replace("T", " ")}
+    if query.version:
+        yield _("the version is “%(text)s”") % {"text": query.version}
+    if query.host:
+        yield _("the host is “%(text)s”") % {"text": query.host}

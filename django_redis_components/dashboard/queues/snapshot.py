@@ -18,6 +18,7 @@ from django_redis_components.taskqueue.stats import errors, metrics
 from django_redis_components.taskqueue.stats.deploys import Deploy, read_deploys
 from django_redis_components.taskqueue.stats.groups import GroupList, read_groups
 from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, read_depths
+from django_redis_components.taskqueue.stats.workers import read_hosts
 from django_redis_components.taskqueue.store import control
 from django_redis_components.taskqueue.store.control import TrashEntry
 from django_redis_components.taskqueue.store.finished import count_finished
@@ -70,6 +71,7 @@ class QueueSnapshot:
         listing: the list of tasks; None in a fragment, which has none.
         trash: what can be restored.
         finished: by state, how many finished tasks are listed.
+        hosts: of the workers with the latest heartbeats; empty in a fragment.
         is_known: whether it has or had tasks lately, is paused, or is the queue of a task of this process.
     """
 
@@ -85,6 +87,7 @@ class QueueSnapshot:
     is_known: bool
     deploys: list[Deploy]
     groups: GroupList
+    hosts: list[str]
 
 
 def read_queue(
@@ -107,6 +110,7 @@ def read_queue(
         count_finished(queue_shard(), name),
         read_groups(queue_shard(), name, GROUPS),
     ]
+    flows += [read_hosts(queue_shard())] if with_list else []
     states = (BY_INTEREST if chooses_state else [query.state]) if with_list else []
     cursor, direction = query.cursor, query.direction
     # The place where a page ends must not tell whether masked values match.
@@ -116,7 +120,8 @@ def read_queue(
         for state in states
     ]
     replies = yield from gather_values(flows)
-    [depth], minutes, hours, found, trash, is_indexed, deploys, finished, groups, *scans = replies
+    [depth], minutes, hours, found, trash, is_indexed, deploys, finished, groups, *rest = replies
+    hosts, *scans = rest or [[]]
     if chooses_state:
         query = dataclasses.replace(query, state=_most_interesting(depth))
     listing = dict(zip(states, scans, strict=True)).get(query.state)
@@ -133,6 +138,7 @@ def read_queue(
         is_known=is_indexed or depth.paused is not None or bool(found or trash or groups.groups) or _has_task(name),
         deploys=deploys,
         groups=groups,
+        hosts=hosts,
     )
 
 

@@ -20,6 +20,9 @@ from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.queues.new_names import new_names
 from django_redis_components.dashboard.queues.snapshot import QueueSnapshot, TaskListing
 from django_redis_components.dashboard.queues.task_query import FILTERS, PAGE_SIZE, TaskQuery
+from django_redis_components.dashboard.side_filter import FilterGroup, filter_group, version_names
+from django_redis_components.taskqueue import registry
+from django_redis_components.taskqueue.defaults import options_to_show
 from django_redis_components.taskqueue.record import TaskRecord
 from django_redis_components.taskqueue.stats.deploys import Deploy
 from django_redis_components.taskqueue.store.finished import FINISHED
@@ -27,6 +30,9 @@ from django_redis_components.taskqueue.store.scan import MAX_MESSAGE, STATES, Sc
 
 #: Characters of the text of an error in the list.
 MAX_ERROR = 160
+
+#: States of tasks that a worker runs or has run.
+RUN_STATES = ("running", "retrying", "failed", "successful")
 
 #: Returns the URL of a task's page, or "".
 TaskUrl = Callable[[str], str]
@@ -52,6 +58,7 @@ class TaskRow:
         moment: until it is due, since it runs, or since it failed or finished.
         duration: of the run of a finished task.
         error_class, error_text: of the last error, or "".
+        version: of the code that runs it, or has run it last, or "".
         new_name: under which an unregistered task can run, or "".
     """
 
@@ -61,6 +68,7 @@ class TaskRow:
     attempts: str
     error_class: str
     error_text: str
+    version: str = ""
     new_name: str = ""
 
 
@@ -122,7 +130,30 @@ def task_list(snapshot: QueueSnapshot, listing: TaskListing, url_of: TaskUrl) ->
         "presets": _presets(query, snapshot.deploys),
         "fields": {name: getattr(query, name) for name in ("state", *FILTERS)},
         "time_help": _time_help(state),
+        "side": _side_filters(snapshot),
+        "hidden": {name: value for name in ("version", "host") if (value := getattr(query, name))},
     }
+
+
+def _side_filters(snapshot: QueueSnapshot) -> list[FilterGroup]:
+    """Return the filters beside the list. Tasks that no worker has run have neither version nor host."""
+    query, queue = snapshot.query, snapshot.depth.name
+
+    def group(slug: str, title: str, values: Iterable[str]) -> FilterGroup | None:
+        def query_of(value: str) -> str:
+            return query.encoded(**{slug: value, "cursor": ""})
+
+        return filter_group(slug, title, values, getattr(query, slug), query_of)
+
+    known = [task.name for task in registry.all_tasks() if options_to_show(task).queue_name == queue]
+    names = [*(task.name for task in snapshot.minutes.tasks), *sorted(known)]
+    has_workers = query.state in RUN_STATES
+    groups = [
+        group("name", _("task name"), names),
+        group("version", pgettext("of the code", "version"), version_names(snapshot.deploys) if has_workers else ()),
+        group("host", pgettext("of a worker", "host"), snapshot.hosts if has_workers else ()),
+    ]
+    return [each for each in groups if each is not None]
 
 
 def _presets(query: TaskQuery, deploys: Sequence[Deploy]) -> list[Link]:
@@ -178,6 +209,7 @@ def list_row(task: ScannedTask, state: str, at: datetime, url_of: TaskUrl) -> Ta
         attempts=NO_VALUE if attempts is None else number(attempts),
         error_class=task.error_class.removeprefix("builtins."),
         error_text=_cut(masked_error(task.error_text), MAX_ERROR),
+        version=task.version,
     )
 
 

@@ -28,7 +28,7 @@ from django_redis_components.taskqueue.store.scan import STATES, Filters, Scanne
 #: Tasks on a page.
 PAGE_SIZE = 50
 #: The filters, as parameters of the page.
-FILTERS = ("name", "error", "text", "begin", "end")
+FILTERS = ("name", "error", "text", "begin", "end", "version", "host")
 #: Longest filter that a form accepts, in characters.
 MAX_FILTER = 200
 #: Names of days, Monday first.
@@ -48,6 +48,7 @@ class TaskQuery:
     Attributes:
         name, error, text: filters as the operator has typed them; an error may be the fingerprint of a group.
         begin, end: bounds of the time of the state, as `parse_time` takes them.
+        version, host: of the worker that runs the task, or has run it last, whole.
         direction: "after" or "before" the cursor.
     """
 
@@ -57,6 +58,8 @@ class TaskQuery:
     text: str = ""
     begin: str = ""
     end: str = ""
+    version: str = ""
+    host: str = ""
     cursor: str = ""
     direction: str = "after"
 
@@ -65,7 +68,8 @@ class TaskQuery:
         """The filters for the server."""
         name, text = self.name, needle_of(self.text)
         error, group = ("", self.error) if self.is_group else (json_text(self.error), "")
-        return Filters(name, text, error, group, parse_time(self.begin), parse_time(self.end))
+        span = parse_time(self.begin), parse_time(self.end)
+        return Filters(name, text, error, group, *span, version=self.version, host=self.host)
 
     @property
     def is_group(self) -> bool:
@@ -168,7 +172,7 @@ def query_of(form: Mapping[str, str]) -> TaskQuery:
     query = TaskQuery(**_parameters(form))
     if query.state not in STATES:
         raise not_one_of("state", query.state, STATES)
-    for name in ("name", "error", "text"):
+    for name in ("name", "error", "text", "version", "host"):
         if len(getattr(query, name)) > MAX_FILTER:
             raise too_long(name, MAX_FILTER)
     check_span(query)

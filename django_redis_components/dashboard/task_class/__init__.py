@@ -23,6 +23,7 @@ class TaskClassPage(Page):
     section = "queues"
     is_object = True
     refresh_s = 15
+    parse = hook("snapshot.parse")
     read = hook("snapshot.read")
     data = hook("data.task_class_data")
     context = hook("page.context")

@@ -3,31 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
 from django_redis_components.dashboard import charts, formats
 from django_redis_components.dashboard.deploy_marks import marked
+from django_redis_components.dashboard.elements import Link
 from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.overview.history import history_page, with_deploys
 from django_redis_components.dashboard.queues.throughput import finding
 from django_redis_components.taskqueue import Counts, Histogram, Interval
 from django_redis_components.taskqueue.stats.deploys import Deploy
 from django_redis_components.taskqueue.stats.histogram import bounds_of
-from django_redis_components.taskqueue.stats.task_class import TaskClass
+from django_redis_components.taskqueue.stats.history import History
+from django_redis_components.taskqueue.stats.task_class import RunCounts, TaskClass
 
 #: Minutes of a bar, and bars between two labels of the axis of time.
 MINUTES_PER_BAR, BARS_PER_LABEL = 3, 10
 
 
 def panels(task: TaskClass, deploys: Sequence[Deploy]) -> list[charts.ChartPanel]:
-    """Return the panels of the charts."""
-    run_time, wait_time = _("Run time"), pgettext("tasks", "Wait")
+    """Return the panels of the charts of the last 3 hours."""
+    return [*marked([_throughput_panel(task)], deploys), *histograms(task.counts)]
+
+
+def histograms(counts: RunCounts) -> list[charts.ChartPanel]:
+    """Return the panels of the histograms."""
     return [
-        *marked([_throughput_panel(task)], deploys),
-        _histogram("class-run", _("Histogram of run times"), run_time, task.counts.run_time),
-        _histogram("class-wait", _("Histogram of wait times"), wait_time, task.counts.wait_time),
+        _histogram("class-run", _("Histogram of run times"), _("Run time"), counts.run_time),
+        _histogram("class-wait", _("Histogram of wait times"), pgettext("tasks", "Wait"), counts.wait_time),
     ]
+
+
+def history(found: History, deploys: Sequence[Deploy]) -> dict[str, Any]:
+    """Return the charts of a range of hours."""
+    return with_deploys(history_page(found, with_p99=True), deploys) | {"ranges": []}
+
+
+def range_links(current: str) -> list[Link]:
+    """Return the links to the ranges."""
+    labels = {
+        "3h": pgettext("a range of time", "3 h"),
+        "3d": pgettext("a range of time", "3 d"),
+        "7d": pgettext("a range of time", "7 d"),
+    }
+    return [Link(label, name, name == current) for name, label in labels.items()]
 
 
 def _throughput_panel(task: TaskClass) -> charts.ChartPanel:

@@ -10,28 +10,41 @@ from django_redis_components.dashboard.snapshot import Snapshot
 from django_redis_components.dashboard.task_class.options import option_lines
 from django_redis_components.dashboard.task_class.snapshot import TaskClassSnapshot, slowest_tasks
 from django_redis_components.taskqueue import Histogram
-from django_redis_components.taskqueue.stats.task_class import RunCounts, split_by_deploy
+from django_redis_components.taskqueue.stats.task_class import RunCounts
 
 
 def task_class_data(read: Snapshot[TaskClassSnapshot]) -> dict[str, Any]:
     """Return a snapshot. Durations are in seconds."""
     snapshot = read.value
-    task = snapshot.task
+    task, history = snapshot.task, snapshot.history
     return {
         "name": task.name,
-        **_counts(task.counts),
+        "range": snapshot.range,
+        **_counts(snapshot.counts),
         "queues": [{"queue": queue, **_counts(counts)} for queue, counts in task.by_queue],
         "more_queues": task.more_queues,
         "uncounted_queues": task.uncounted_queues,
         "deploys": [
             {"version": deploy and deploy.version, "at": deploy and deploy.at, **_counts(counts)}
-            for deploy, counts in split_by_deploy(task, snapshot.deploys)
+            for deploy, counts in snapshot.by_deploy
         ],
         "minutes": [
             {"at": each.at, "succeeded": each.counts.succeeded, "failed": each.counts.failed}
             for each in task.intervals
             if each.counts.finished
         ],
+        "hours": [
+            {
+                "at": each.at,
+                "succeeded": each.counts.succeeded,
+                "failed": each.counts.failed,
+                "wait_time": _quantiles(each.wait_time),
+                "run_time": _quantiles(each.run_time),
+            }
+            for each in (history.intervals if history else ())
+            if each.counts.finished
+        ],
+        "missing": history and history.missing,
         "failed_tasks": [task_data(each) for part in snapshot.failed for each in part.tasks],
         "slowest_runs": {
             "scanned": sum(part.scanned for part in snapshot.slowest),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from django.http import QueryDict
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
@@ -21,6 +22,7 @@ from django_redis_components.dashboard.snapshot import Snapshot
 from django_redis_components.dashboard.task_class import charts
 from django_redis_components.dashboard.task_class.options import LIMITS, option_lines
 from django_redis_components.dashboard.task_class.snapshot import (
+    MINUTES_RANGE,
     SHOWN_TASKS,
     FailedTasks,
     TaskClassSnapshot,
@@ -28,7 +30,7 @@ from django_redis_components.dashboard.task_class.snapshot import (
 )
 from django_redis_components.dashboard.task_class.tables import BY_DEPLOY, BY_QUEUE, CountRow
 from django_redis_components.taskqueue.stats.deploys import Deploy
-from django_redis_components.taskqueue.stats.task_class import MAX_ROWS, RunCounts, TaskClass, split_by_deploy
+from django_redis_components.taskqueue.stats.task_class import MAX_ROWS, RunCounts, TaskClass
 
 
 def context(request: PageRequest, snapshot: Snapshot[TaskClassSnapshot]) -> dict[str, Any]:
@@ -37,23 +39,37 @@ def context(request: PageRequest, snapshot: Snapshot[TaskClassSnapshot]) -> dict
     return {
         "page": build_page(snapshot.value, request.links),
         "page_url": request.links.task_class(name),
+        "parameters": _parameters(snapshot.value),
         "verbs": request.links.verbs(name),
     }
+
+
+def _parameters(snapshot: TaskClassSnapshot) -> QueryDict:
+    """Return the parameters that the links of the page keep."""
+    kept = QueryDict(mutable=True)
+    if snapshot.range != MINUTES_RANGE:
+        kept["range"] = snapshot.range
+    return kept
 
 
 def build_page(snapshot: TaskClassSnapshot, links: Links) -> dict[str, Any]:
     """Return the page of a snapshot."""
     task, at = snapshot.task, snapshot.at
     by_queue: list[CountRow] = [(Cell(queue, url=links.queue(queue)), counts) for queue, counts in task.by_queue]
-    by_deploy = [(_deploy_cell(deploy, snapshot), counts) for deploy, counts in split_by_deploy(task, snapshot.deploys)]
+    by_deploy = [(_deploy_cell(deploy, snapshot), counts) for deploy, counts in snapshot.by_deploy]
+    history = snapshot.history
     options = option_lines(task.name)
     return {
         "name": task.name,
-        "tiles": [*_tiles(task.counts)],
+        "range": snapshot.range,
+        "tiles": [*_tiles(snapshot.counts, snapshot.range)],
         "notes": [*_notes(task)],
         "by_queue": BY_QUEUE.context(by_queue, totals=()) if by_queue else None,
         "by_deploy": BY_DEPLOY.context(by_deploy) if by_deploy and snapshot.deploys else None,
-        "charts": charts.panels(task, snapshot.deploys),
+        "ranges": charts.range_links(snapshot.range),
+        "history": charts.history(history, snapshot.deploys) if history else None,
+        "charts": charts.panels(task, snapshot.deploys) if history is None else charts.histograms(snapshot.counts),
+        "has_versions": bool(snapshot.deploys),
         "failed": _failed_rows(snapshot.failed, snapshot, links),
         "failed_lists": [*_failed_lists(snapshot.failed, task.name, links)],
         "slowest": [
@@ -71,10 +87,10 @@ def build_page(snapshot: TaskClassSnapshot, links: Links) -> dict[str, Any]:
     }
 
 
-def _tiles(counts: RunCounts) -> Iterator[Tile]:
+def _tiles(counts: RunCounts, range_name: str) -> Iterator[Tile]:
     totals = counts.totals
     share = formats.percent(totals.failed / totals.finished) if totals.finished else ""
-    yield Tile(_("Finished"), number(totals.finished), _("last 3 hours"))
+    yield Tile(_("Finished"), number(totals.finished), _range_text(range_name))
     yield Tile(pgettext("tasks", "Failed"), number(totals.failed), share, alarming=totals.failed > 0)
     yield Tile(_("Retries"), number(totals.retried))
     for label, histogram in ((_("Wait p50"), counts.wait_time), (_("Run time p50"), counts.run_time)):
@@ -82,6 +98,10 @@ def _tiles(counts: RunCounts) -> Iterator[Tile]:
         yield Tile(
             label, quantile_text(histogram.p50), _("p95 %(p95)s, p99 %(p99)s") % quantiles if histogram.count else ""
         )
+
+
+def _range_text(range_name: str) -> str:
+    return {"3h": _("last 3 hours"), "3d": _("last 3 days"), "7d": _("last 7 days")}[range_name]
 
 
 def _notes(task: TaskClass) -> Iterator[str]:

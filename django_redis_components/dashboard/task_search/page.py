@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
 from django.http import HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import ngettext, pgettext
 
 from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.elements import Link
@@ -16,6 +18,7 @@ from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues.data import task_data
 from django_redis_components.dashboard.queues.task_list import TaskRow, list_row, state_labels
+from django_redis_components.dashboard.side_filter import FilterGroup, filter_group, version_names
 from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
 from django_redis_components.dashboard.task_search.query import SearchQuery
 from django_redis_components.dashboard.task_search.snapshot import SearchSnapshot, search
@@ -76,6 +79,7 @@ def context(request: PageRequest, snapshot: Snapshot[SearchSnapshot]) -> dict[st
         "query": query,
         "rows": rows,
         "helps": helps,
+        "side": _side_filters(query, found, labels),
         "searched": "" if query.is_empty or query.problem else _searched_text(found),
         "is_cut": _("Not all queues are searched. Name one: queue:…") if found.is_cut else "",
         "more": query.continued(found.after, found.searched) if found.after else "",
@@ -110,6 +114,25 @@ def _searched_text(found: SearchSnapshot) -> str:
     return text % numbers
 
 
+def _side_filters(query: SearchQuery, found: SearchSnapshot, labels: dict[str, str]) -> list[FilterGroup]:
+    """Return the filters beside the list."""
+
+    def group(prefix: str, title: str, values: Iterable[str], **more: Any) -> FilterGroup | None:
+        return filter_group(
+            prefix, title, values, query.values.get(prefix, ""), partial(query.with_word, prefix), **more
+        )
+
+    names = [*(hit.task.record.name for hit in found.hits), *sorted(registry.names())]
+    groups = [
+        group("state", pgettext("of a task", "state"), STATES, labels=labels),
+        group("queue", pgettext("of a task", "queue"), found.queues),
+        group("name", _("task name"), names),
+        group("version", pgettext("of the code", "version"), version_names(found.deploys)),
+        group("host", pgettext("of a worker", "host"), found.hosts),
+    ]
+    return [each for each in groups if each is not None]
+
+
 def _helps(query: SearchQuery, found: SearchSnapshot) -> list[PrefixHelp]:
     """Return the prefixes with suggestions from what exists."""
 
@@ -125,6 +148,12 @@ def _helps(query: SearchQuery, found: SearchSnapshot) -> list[PrefixHelp]:
         PrefixHelp("error", _("Part of the class or the text of the last error, or a fingerprint"), []),
         PrefixHelp("queue", _("Name of the queue"), links("queue", found.queues)),
         PrefixHelp("state", _("State of the task"), links("state", list(STATES))),
+        PrefixHelp(
+            "version",
+            _("Version of the code that runs the task, or has run it last, whole"),
+            links("version", version_names(found.deploys)),
+        ),
+        PrefixHelp("host", _("Host of that worker, whole"), links("host", found.hosts)),
         PrefixHelp(
             "since",
             _("Since when: of the failure, of the next run of a scheduled task, else of the enqueue"),

@@ -31,7 +31,7 @@ from django_redis_components.taskqueue.stats import fingerprint
 from django_redis_components.taskqueue.store.scan import STATES, Filters, ScannedTask
 
 #: Words before a colon that say where the text behind them is looked for, in the order in which the page explains them.
-PREFIXES = ("name", "arg", "error", "queue", "state", "since", "until")
+PREFIXES = ("name", "arg", "error", "queue", "state", "version", "host", "since", "until")
 #: Longest text, in characters.
 MAX_TEXT = 400
 #: Most tasks that earlier pages of one search have looked at.
@@ -95,6 +95,8 @@ class SearchQuery:
             end_ms=parse_time(self.values.get("until", "")),
             any_text=json_text(self.text),
             any_body=needle_of(self.text),
+            version=self.values.get("version", ""),
+            host=self.values.get("host", ""),
         )
 
     @property
@@ -125,8 +127,10 @@ class SearchQuery:
         return urlencode({name: value for name, value in fields.items() if value})
 
     def with_word(self, prefix: str, value: str) -> str:
-        """Return the query string of this search with another text behind a prefix."""
+        """Return the query string of this search with another text behind a prefix; "" removes the prefix."""
         words = [word for name, word in _words(self.source) if name != prefix]
+        if not value:
+            return urlencode({"q": " ".join(words)})
         added = f'{prefix}:"{value}"' if re.search(r"\s", value) else f"{prefix}:{value}"
         return urlencode({"q": " ".join([*words, added])})
 

@@ -13,7 +13,9 @@ from django_redis_components.dashboard.task_search.query import SearchQuery
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.options import is_id
 from django_redis_components.taskqueue.shards import Shard
+from django_redis_components.taskqueue.stats.deploys import Deploy, read_deploys
 from django_redis_components.taskqueue.stats.queue_stats import MAX_QUEUES, QueueInfo, read_depths
+from django_redis_components.taskqueue.stats.workers import read_hosts
 from django_redis_components.taskqueue.store.finished import find_finished
 from django_redis_components.taskqueue.store.scan import BUDGET, ScannedTask, TaskScan, scan_tasks
 from django_redis_components.taskqueue.store.task_records import is_generated_id
@@ -55,6 +57,8 @@ class SearchSnapshot:
         searched: how many tasks this page and the earlier ones have looked at.
         after: where the next page continues: state, queue and cursor; None at the end.
         is_cut: whether there are more queues than are searched.
+        deploys: versions of the code, oldest first.
+        hosts: of the workers with the latest heartbeats.
     """
 
     at: datetime
@@ -67,6 +71,8 @@ class SearchSnapshot:
     searched: int = 0
     after: tuple[str, str, str] | None = None
     is_cut: bool = False
+    deploys: list[Deploy] = dataclasses.field(default_factory=list)
+    hosts: list[str] = dataclasses.field(default_factory=list)
 
 
 def search(shard: Shard, query: SearchQuery) -> Flow[SearchSnapshot]:
@@ -77,8 +83,17 @@ def search(shard: Shard, query: SearchQuery) -> Flow[SearchSnapshot]:
     no task matches, since most such texts are words.
     """
     queue = query.values.get("queue", "")
-    at_us, has_id, depths = yield from _read_start(shard, query, [queue] if queue else [])
-    snapshot = SearchSnapshot(moment_of(at_us), query, task_id=query.task_id if has_id else "")
+    (at_us, has_id), depths, deploys, hosts = yield from gather_values(
+        [
+            _read_id(shard, query.task_id),
+            read_depths(shard, *([queue] if queue else [])),
+            read_deploys(shard),
+            read_hosts(shard),
+        ]
+    )
+    depths = sorted(depths, key=lambda depth: depth.name)
+    found_id = query.task_id if has_id else ""
+    snapshot = SearchSnapshot(moment_of(at_us), query, task_id=found_id, deploys=deploys, hosts=hosts)
     snapshot.queues = [depth.name for depth in depths]
     snapshot.is_cut = len(depths) >= MAX_QUEUES
     if query.is_empty or query.problem or snapshot.task_id:
@@ -115,12 +130,6 @@ def _search_parts(shard: Shard, snapshot: SearchSnapshot, depths: list[QueueInfo
             break
         parts = yield from _read_parts(shard, snapshot, parts)
     snapshot.searched = min(snapshot.searched, max(snapshot.total, query.searched))
-
-
-def _read_start(shard: Shard, query: SearchQuery, names: list[str]) -> Flow[tuple[int, bool, list[QueueInfo]]]:
-    """Return the server's time, whether a task has the text as its id, and the numbers of tasks by queue."""
-    (at_us, has_id), depths = yield from gather_values([_read_id(shard, query.task_id), read_depths(shard, *names)])
-    return at_us, has_id, sorted(depths, key=lambda depth: depth.name)
 
 
 def _read_id(shard: Shard, task_id: str) -> Flow[tuple[int, bool]]:

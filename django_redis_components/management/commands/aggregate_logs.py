@@ -12,6 +12,7 @@ from django.utils.module_loading import import_string
 
 from django_redis_components.aggregation import LOG_FORMATS, FileReport, LogAggregator, LogEntry, PlaceKey
 from django_redis_components.aggregation.batches import EntryKey
+from django_redis_components.core.text import counted
 from django_redis_components.geoip import IpLookup
 from django_redis_components.management.arguments import whole_number
 from django_redis_components.management.base import CommandResult, ExitCode, OperatorCommand, add_common
@@ -125,24 +126,25 @@ def _notes(report: FileReport) -> Iterator[str]:
     offsets = ", ".join(f"{offset:,}" for offset in report.examples)
     if report.bad:
         yield (
-            f"{report.path}: {report.bad:,} lines are no requests, or have no address, and are not counted; the first"
-            f" begin at the offsets {offsets}."
+            f"{report.path}: not counted: {counted(report.bad, 'line')} without a request or an address; the first"
+            f" at the offsets {offsets}."
         )
     if 0 < report.uncounted < MANY_UNCOUNTED:
         yield (
-            f"{report.path}: {report.uncounted:,} lines are not counted yet, because most of them are no requests, or"
+            f"{report.path}: not counted yet: {counted(report.uncounted, 'line')}, of which most are no requests, or"
             f" have no address, as at the offsets {offsets}."
         )
 
 
 def _problems(report: FileReport) -> Iterator[str]:
     if report.error:
-        counted = " The lines before were counted." if report.lines else ""
-        yield f"{report.path}: {report.error.rstrip('.')}.{counted}"
+        before = " The lines before were counted." if report.lines else ""
+        yield f"{report.path}: {report.error.rstrip('.')}.{before}"
     if report.uncounted >= MANY_UNCOUNTED:
         yield (
-            f"{report.path}: nothing was counted, because more than half of the first {report.uncounted:,} lines are no"
-            " requests, or have no address that the key needs; is the format right? --accept-bad counts the others."
+            f"{report.path}: nothing was counted, because more than half of the first"
+            f" {counted(report.uncounted, 'line')} are no requests, or have no address that the key needs; is the"
+            " format right? --accept-bad counts the others."
         )
     elif report.bad > report.lines and report.bad >= MANY_BAD:
         yield f"{report.path}: more than half of the lines are no requests, or have no address; has the format changed?"

@@ -11,6 +11,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
+from django_redis_components.core.text import counted
 from django_redis_components.files import FileChannel
 from django_redis_components.files.channel import CHUNK_BYTES, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES
 from django_redis_components.management import arguments
@@ -161,12 +162,12 @@ def _channel(options: dict[str, Any], consumers: list[str]) -> FileChannel:
 
 def _result(done: Distribution, verb: str) -> CommandResult:
     rows = [(str(one["name"]), f"{one['bytes']:,}", str(one["sha256"])) for one in done.files]
-    text = f"{done.count:,} files with {done.bytes:,} bytes were {verb}."
+    text = f"{verb.capitalize()}: {counted(done.count, 'file')} with {counted(done.bytes, 'byte')}."
     problem = ""
     if done.failed_count:
         reasons = "; ".join(f"{one['name']}: {one['reason']}" for one in done.failed[:5])
         more = f"; and {done.failed_count - 5:,} more" if done.failed_count > 5 else ""
-        problem = f"{done.failed_count:,} files were not {verb}: {reasons}{more}"
+        problem = f"Not {verb}: {counted(done.failed_count, 'file')}: {reasons}{more}"
     table = TextTable(("FILE", "BYTES", "SHA-256"), rows, frozenset({"BYTES"})) if rows else None
     return CommandResult(dataclasses.asdict(done), text, table, problem=problem)
 

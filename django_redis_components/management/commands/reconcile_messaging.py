@@ -7,6 +7,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from django_redis_components.core.text import counted
 from django_redis_components.management.base import CommandResult, OperatorCommand, add_common
 from django_redis_components.messaging import reconcile
 
@@ -27,5 +28,7 @@ class Command(OperatorCommand):
     def perform(self, options: dict[str, Any]) -> CommandResult:
         """Repair the indexes."""
         done = reconcile(using=options["using"])
-        text = f"{done.chats:,} chats, {done.added:,} entries added, {done.removed:,} removed"
+        text = (
+            f"{counted(done.chats, 'chat')}, {counted(done.added, 'entry', 'entries')} added, {done.removed:,} removed"
+        )
         return CommandResult(dataclasses.asdict(done), text)

@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from django_redis_components.aggregation import LogAggregator
+from django_redis_components.core.text import counted
 from django_redis_components.management.arguments import name
 from django_redis_components.management.base import CommandResult, add_subcommands, add_yes
 from django_redis_components.management.redis import groups
@@ -41,7 +42,7 @@ class Group(groups.CommandGroup):
             except (OSError, ImportError) as exc:  # ImportError: it is compressed, and the package for that is missing
                 problems.append(f"{path}: {(getattr(exc, 'strerror', None) or str(exc)).rstrip('.')}.")
         count = len(paths) - len(problems)
-        text = f"{count:,} files are counted from their start by the next run."
+        text = f"The next run counts {counted(count, 'file')} from the start."
         return CommandResult({"to_recount": count}, text, problem=" ".join(problems))
 
     def perform_delete(self, options: dict[str, Any]) -> CommandResult:

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from django_redis_components.core.text import counted
 from django_redis_components.management.base import CommandResult, add_subcommands
 from django_redis_components.management.listings.task_listing import data_of
 from django_redis_components.management.redis import groups
@@ -58,7 +59,7 @@ def show_flow(flow_id: str, using: str) -> CommandResult:
     rows = [_row(str(number), each, parents[number]) for number, each in enumerate(flow.results[:MAX_ROWS])]
     rows += [_row(name, result, []) for name, result in callbacks.items() if result]
     summary = ", ".join(f"{count:,} {state}" for state, count in counts.most_common())
-    text = f"Flow {flow_id} has {len(flow.results):,} tasks: {summary}."
+    text = f"Flow {flow_id} has {counted(len(flow.results), 'task')}: {summary}."
     note = f"Only the first {MAX_ROWS} tasks are listed; --json lists all." if len(flow.results) > MAX_ROWS else ""
     return CommandResult(data, text, TextTable(_HEADERS, rows, frozenset(["ATTEMPTS"])), note)
 

@@ -8,6 +8,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from django_redis_components.core.command_line import command_line
+from django_redis_components.core.text import counted
 from django_redis_components.dashboard.json_data import page_data
 from django_redis_components.dashboard.locks.data import lock_data
 from django_redis_components.dashboard.locks.release import release
@@ -117,7 +118,7 @@ def held(name: str, using: str, *, kind: str = "", group: str = "") -> ResourceS
 def describe(state: ResourceState) -> str:
     """Return what a release affects, in one sentence."""
     holders = ", ".join(_holder_text(holder) for holder in state.holders)
-    waiters = f"{state.waiters:,} {'waiter' if state.waiters == 1 else 'waiters'}"
+    waiters = counted(state.waiters, "waiter")
     return f"{KINDS[state.resource.kind].noun} {state.resource.name!r} is held by {holders}, with {waiters}."
 
 
@@ -126,7 +127,7 @@ def release_holders(state: ResourceState, using: str, author: str) -> CommandRes
     resource = state.resource
     released = [holder.token for holder in state.holders if release(resource, holder.token, using, author=author)]
     data = {"name": resource.name, "kind": resource.kind, "group": resource.group, "released": released}
-    text = f"Released {_noun(resource)} {resource.name!r}: {len(released)} of {len(state.holders)} holders."
+    text = f"Released {_noun(resource)} {resource.name!r}: {len(released)} of {counted(len(state.holders), 'holder')}."
     if released:
         return CommandResult(data, f"{text} Their code is not interrupted: it learns of it at its next call.")
     return CommandResult(data, problem=f"{KINDS[resource.kind].noun} {resource.name!r} has other holders by now.")
@@ -161,7 +162,7 @@ def _scanned(snapshot: LockSnapshot, using: str) -> str:
     scan = snapshot.scan
     if scan is None:
         return ""
-    text = f"Scanned {scan.scanned:,} of {scan.total:,} keys."
+    text = f"Scanned {scan.scanned:,} of {counted(scan.total, 'key')}."
     if snapshot.not_shown:
         text += f" {snapshot.not_shown:,} more were found: ask for one with --name."
     if scan.cursors:

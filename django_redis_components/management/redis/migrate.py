@@ -18,6 +18,7 @@ from django_redis_components.core.stored_formats import (
     record_formats,
     record_migrated,
 )
+from django_redis_components.core.text import counted
 from django_redis_components.management.base import EXIT_CODES, CommandResult, add_common
 from django_redis_components.management.progress import progress
 from django_redis_components.management.redis import groups
@@ -87,7 +88,7 @@ class Group(groups.CommandGroup):
             for each, count in zip(pending, counts, strict=True)
         ]
         verb = "to convert" if is_dry_run else "converted"
-        lines = [f"{each}: {count:,} objects {verb}." for each, count in zip(pending, counts, strict=True)]
+        lines = [f"{each}: {counted(count, 'object')} {verb}." for each, count in zip(pending, counts, strict=True)]
         if not pending:
             lines = [f"Nothing to do. Formats: {', '.join(f'{name} {number}' for name, number in formats.items())}."]
         if is_dry_run:
@@ -102,7 +103,7 @@ class Group(groups.CommandGroup):
                     converted += count
                     advance(count)
         except BaseException:
-            text = f"{migration}: stopped after {converted:,} objects. Run the command again to continue."
+            text = f"{migration}: stopped after {counted(converted, 'object')}. Run the command again to continue."
             self.command.stderr.write(text, self.command.style.WARNING)
             raise
         client.execute(record_migrated(migration.component, migration.number))

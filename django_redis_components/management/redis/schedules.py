@@ -14,6 +14,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
+from django_redis_components.core.text import counted
 from django_redis_components.management.base import CommandResult, add_subcommands, add_yes, system_user
 from django_redis_components.management.jobs import celery_beat
 from django_redis_components.management.listings import task_listing
@@ -146,7 +147,7 @@ def export(using: str) -> CommandResult:
             damaged.append(stored.name)
     data = {"schedules": [json.loads(line) for line in lines], "damaged": damaged}
     problem = f"Not exported, since the definition is damaged: {', '.join(damaged)}." if damaged else ""
-    return CommandResult(data, "\n".join(lines), problem=problem, log=f"{len(lines)} schedules exported.")
+    return CommandResult(data, "\n".join(lines), problem=problem, log=f"{counted(len(lines), 'schedule')} exported.")
 
 
 def import_lines(lines: Sequence[str], using: str, *, dry_run: bool) -> CommandResult:
@@ -154,7 +155,7 @@ def import_lines(lines: Sequence[str], using: str, *, dry_run: bool) -> CommandR
     accepted, refused = transfer.parse_lines(lines, using)
     if refused:
         errors = [dataclasses.asdict(each) for each in refused]
-        problem = f"{len(refused)} of {len(refused) + len(accepted)} lines are refused. Nothing was imported."
+        problem = f"Refused: {len(refused)} of {counted(len(refused) + len(accepted), 'line')}. Nothing was imported."
         text = "\n".join(map(str, refused))
         return CommandResult({"refused": errors}, text, problem=problem, log=problem)
     counts = _import(accepted, using, dry_run=dry_run)
@@ -170,7 +171,7 @@ def import_celery_beat(database: str, using: str, *, dry_run: bool) -> CommandRe
         "entries": [{"name": each.name, "task": each.task, "error": each.error, "notes": each.notes} for each in found]
     }
     left = sum(each.new is None for each in found)
-    problem = f"{left} of {len(found)} entries have no equivalent: see the table." if left else ""
+    problem = f"No equivalent for {left} of {counted(len(found), 'entry', 'entries')}: see the table." if left else ""
     table = TextTable(("NAME", "TASK", "SCHEDULE", "RESULT"), rows, frozenset())
     return CommandResult(data, _import_text(counts), table if rows else None, problem=problem, log=_import_text(counts))
 

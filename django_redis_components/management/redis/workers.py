@@ -10,6 +10,7 @@ from django.core.management.base import CommandParser
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
+from django_redis_components.core.text import counted
 from django_redis_components.management.base import CommandResult, add_subcommands, add_yes, system_user
 from django_redis_components.management.listings import worker_listing
 from django_redis_components.management.redis import groups
@@ -98,7 +99,7 @@ def describe(target: str, using: str) -> str:
             f'No worker or supervisor has the id "{target}". List them: manage.py redis workers list'
         )
     busy, count = sum(worker.busy for worker in found), len(found)
-    return f"{target}: {count:,} {'process' if count == 1 else 'processes'}, {busy:,} running tasks."
+    return f"{target}: {counted(count, 'process', 'processes')}, {counted(busy, 'running task')}."
 
 
 def send(target: str, verb: str, author: str, using: str) -> CommandResult:

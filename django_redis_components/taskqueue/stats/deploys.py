@@ -10,11 +10,10 @@ from django_redis_components.core.protocol import Flow, Read
 from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.shards import Shard
+from django_redis_components.taskqueue.store.workers import MAX_VERSION
 
 #: Versions that are kept, as in lua/shared/deploys.lua.
 MAX_DEPLOYS = 100
-#: Longest version that is shown, in characters: another client may have written it.
-MAX_VERSION = 100
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

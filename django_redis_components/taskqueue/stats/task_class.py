@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -43,7 +43,7 @@ class TaskClass:
         by_queue: most finished first; at most 10 queues.
         more_queues: how many other queues ran it.
         uncounted_queues: queues with more than 30 task names in an hour, where it may have run without being counted.
-        minutes: the minutes that have any counters, by their distance from the latest.
+        minutes: the minutes that have any counters, as minutes since the epoch.
     """
 
     name: str
@@ -65,18 +65,24 @@ def read_task_class(shard: Shard, name: str) -> Flow[TaskClass]:
     return _task_class(name, now_us, others, uncounted, rows)
 
 
-def split_by_deploy(task: TaskClass, deploys: Sequence[Deploy]) -> list[tuple[Deploy | None, RunCounts]]:
+def split_by_deploy(
+    counters: Mapping[int, CounterSet], step_s: int, deploys: Sequence[Deploy]
+) -> list[tuple[Deploy | None, RunCounts]]:
     """Return what was counted from each deploy to the next one, newest first; None: before all that are known.
 
-    The minute of a deploy counts for it. While a deploy replaces the workers one by one, both versions run.
+    The interval of a deploy counts for it. While a deploy replaces the workers one by one, both versions run.
+
+    Args:
+        counters: by the number of the interval since the epoch.
+        step_s: length of an interval in seconds.
     """
-    latest = int(task.at.timestamp()) // 60
-    starts = [(int(deploy.at.timestamp()) // 60, deploy) for deploy in deploys]
+    starts = [(int(deploy.at.timestamp()) // step_s, deploy) for deploy in deploys]
     sums: dict[Deploy | None, CounterSet] = {}
-    for ago, counters in task.minutes.items():
-        deploy = next((each for minute, each in reversed(starts) if minute <= latest - ago), None)
-        sums.setdefault(deploy, CounterSet()).merge(counters)
-    return [(deploy, _counts(sums[deploy])) for deploy in [*reversed(deploys), None] if deploy in sums]
+    for number, each in counters.items():
+        deploy = next((deploy for start, deploy in reversed(starts) if start <= number), None)
+        sums.setdefault(deploy, CounterSet()).merge(each)
+    counts = {deploy: run_counts(sums[deploy]) for deploy in [*reversed(deploys), None] if deploy in sums}
+    return [(deploy, each) for deploy, each in counts.items() if any(dataclasses.astuple(each.totals))]
 
 
 def _request(shard: Shard, name: str, first: int, limit: int) -> Any:
@@ -90,16 +96,16 @@ def _task_class(name: str, now_us: int, others: int, uncounted: int, rows: Seque
         own = CounterSet()
         for ago, data in zip(row[::2], row[1::2], strict=True):
             own.add(data)
-            minutes.setdefault(ago, CounterSet()).add(data)
+            minutes.setdefault(latest - ago, CounterSet()).add(data)
         total.merge(own)
-        queues.append((queue.decode(errors="replace"), _counts(own)))
+        queues.append((queue.decode(errors="replace"), run_counts(own)))
     return TaskClass(
         name=name,
         at=moment_of(now_us),
-        counts=_counts(total),
+        counts=run_counts(total),
         intervals=[
-            Interval(moment_of((latest - ago) * 60_000_000), minutes[ago].counts() if ago in minutes else Counts())
-            for ago in range(MAX_MINUTES - 1, -1, -1)
+            Interval(moment_of(minute * 60_000_000), minutes[minute].counts() if minute in minutes else Counts())
+            for minute in range(latest - MAX_MINUTES + 1, latest + 1)
         ],
         by_queue=sorted(queues, key=lambda each: (-each[1].totals.finished, each[0])),
         more_queues=others,
@@ -108,5 +114,6 @@ def _task_class(name: str, now_us: int, others: int, uncounted: int, rows: Seque
     )
 
 
-def _counts(counters: CounterSet) -> RunCounts:
+def run_counts(counters: CounterSet) -> RunCounts:
+    """Return what a set has counted."""
     return RunCounts(counters.counts(), counters.wait_time(), counters.run_time())

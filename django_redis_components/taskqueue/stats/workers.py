@@ -6,10 +6,11 @@ import dataclasses
 from collections.abc import Iterable
 from datetime import datetime
 
-from django_redis_components.core.protocol import Flow
+from django_redis_components.core.protocol import Flow, Read
 from django_redis_components.core.settings import conf
 from django_redis_components.core.text import encodable
 from django_redis_components.core.units import moment_of, to_ms
+from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.stats.queue_stats import MAX_WORKERS
 from django_redis_components.taskqueue.stats.worker_reports import WorkerCommand, WorkerInfo, worker_info
@@ -83,6 +84,17 @@ def read_workers(shard: Shard, after: str = "", supervisor: str = "", *, limit: 
         held=(yield from _read_held(shard, workers, now_us)),
         next=rows[-1][0].decode(errors="replace") if has_more else "",
     )
+
+
+def read_hosts(shard: Shard) -> Flow[list[str]]:
+    """Read the hosts of the workers with the latest heartbeats, by name."""
+    ids = yield Read("ZREVRANGE", shard.key(Key.workers), 0, MAX_WORKERS - 1)
+    return sorted({host_of(worker.decode(errors="replace")) for worker in ids} - {""})
+
+
+def host_of(worker: str) -> str:
+    """Return the host of a worker, from its id; "" without one."""
+    return (worker.rpartition(".")[0] or worker).rpartition(":")[0]
 
 
 def find_workers(shard: Shard, target: str) -> Flow[WorkerPage]:

@@ -16,6 +16,7 @@ from django_redis_components.taskqueue.record import TaskRecord
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store import finished
 from django_redis_components.taskqueue.store.scripts import FIND_SLOWEST, SCAN_TASKS
+from django_redis_components.taskqueue.store.workers import MAX_VERSION
 
 #: States whose tasks can be scanned. Limited tasks are ready or scheduled ones; retrying tasks are scheduled ones.
 STATES = (
@@ -60,6 +61,7 @@ class Filters:
             the next run, of the acceptance of a waiting, ready, limited or running task; when it finished.
         any_text: part of the task's name, or of the class or the text of its last error; or `any_body` is part of the
             JSON of its arguments.
+        version, host: of the worker that runs it, or has run it last, whole.
     """
 
     name: str = ""
@@ -70,6 +72,8 @@ class Filters:
     end_ms: int | None = None
     any_text: str = ""
     any_body: str = ""
+    version: str = ""
+    host: str = ""
 
     @property
     def are_set(self) -> bool:
@@ -87,6 +91,8 @@ class Filters:
             "until_ms": "" if self.end_ms is None else self.end_ms,
             "any_text": encodable(self.any_text),
             "any_body": encodable(self.any_body),
+            "version": encodable(self.version),
+            "host": encodable(self.host),
         }
 
 
@@ -103,6 +109,7 @@ class ScannedTask:
         is_clipped: whether the arguments are only the first ones. A finished task whose record has expired is still
             listed, with the start of its message.
         duration: of a finished task's run in seconds; None if it did not run.
+        version: of the code that runs it, or has run it last; "" if it is not known.
     """
 
     record: TaskRecord[Any]
@@ -113,6 +120,7 @@ class ScannedTask:
     scanned: int = 0
     is_clipped: bool = False
     duration: float | None = None
+    version: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -215,11 +223,11 @@ def _scan_finished(shard: Shard, queue: str, state: str, filters: Filters, page:
     has_error = bool(arguments.pop("error")) | bool(arguments.pop("fingerprint"))
     any_text, any_body = str(arguments.pop("any_text")), str(arguments.pop("any_body"))
     reply = yield finished.scan_call(shard, queue, state, **page, **arguments)
-    at_us, total, start, scanned, matched, first, last, rows, names = reply
-    found = [] if has_error else [finished.parse_row(queue, state, row) for row in rows]
+    at_us, total, start, scanned, matched, first, last, rows, names, versions = reply
+    parsed = [(finished.parse_row(queue, state, row), version) for row, version in zip(rows, versions, strict=True)]
     found = [
-        row
-        for row in found
+        (row, version)
+        for row, version in ([] if has_error else parsed)
         if has_part(row.name, any_text) or has_part(row.fields.get(Field.body, b"").decode(errors="replace"), any_body)
     ]
     return TaskScan(
@@ -231,7 +239,7 @@ def _scan_finished(shard: Shard, queue: str, state: str, filters: Filters, page:
         matched=0 if has_error else matched,
         first=first.decode(errors="replace"),
         last=last.decode(errors="replace"),
-        tasks=[_finished_task(row, state, scanned) for row in found],
+        tasks=[_finished_task(row, state, scanned, version) for row, version in found],
         names={} if has_error else _names(names),
     )
 
@@ -239,19 +247,28 @@ def _scan_finished(shard: Shard, queue: str, state: str, filters: Filters, page:
 def find_slowest(shard: Shard, queue: str, name: str, limit: int, budget: int = BUDGET) -> Flow[SlowestRuns]:
     """Find the slowest runs of a task by its whole name."""
     bounds = finished.finished_bounds()
-    scanned, matched, rows = yield FIND_SLOWEST(
+    scanned, matched, rows, versions = yield FIND_SLOWEST(
         base=shard.base, queue=queue, name=name, limit=limit, budget=budget, **bounds
     )
     state = Part.successful
     found = [finished.parse_row(queue, state, row) for row in rows]
-    return SlowestRuns(scanned, matched, [_finished_task(row, state, scanned) for row in found])
+    tasks = [_finished_task(row, state, scanned, version) for row, version in zip(found, versions, strict=True)]
+    return SlowestRuns(scanned, matched, tasks)
 
 
-def _finished_task(row: finished.FinishedRow, state: str, scanned: int) -> ScannedTask:
+def _finished_task(row: finished.FinishedRow, state: str, scanned: int, version: bytes) -> ScannedTask:
     cursor = f"{state} {row.fields.get(Field.finished_at_us, b'0').decode()} {row.id}"
     record: TaskRecord[Any] = TaskRecord(row.name, row.id, row.fields, [])
     size = len(row.fields.get(Field.body, b""))
-    return ScannedTask(record, size, is_clipped=row.is_clipped, duration=row.duration, cursor=cursor, scanned=scanned)
+    return ScannedTask(
+        record,
+        size,
+        is_clipped=row.is_clipped,
+        duration=row.duration,
+        cursor=cursor,
+        scanned=scanned,
+        version=_version(version),
+    )
 
 
 def _names(flat: Sequence[Any]) -> dict[str, tuple[int, datetime]]:
@@ -296,13 +313,20 @@ def _task(
     values: Sequence[Any] = (),
     cursor: bytes = b"",
     scanned: int = 0,
+    version: bytes = b"",
 ) -> ScannedTask:
     fields = {name: value for name, value in zip(FIELDS, values, strict=False) if value is not None}
     if 0 < size <= MAX_MESSAGE:
         fields[Field.body] = body
     name = fields.get(Field.task_name, b"").decode(errors="replace")
     record: TaskRecord[Any] = TaskRecord(name, task_id.decode(errors="replace"), fields, [])
-    return ScannedTask(record, size, *_error(error), cursor=cursor.decode(errors="replace"), scanned=scanned)
+    return ScannedTask(
+        record, size, *_error(error), cursor=cursor.decode(errors="replace"), scanned=scanned, version=_version(version)
+    )
+
+
+def _version(stored: bytes) -> str:
+    return stored.decode(errors="replace")[:MAX_VERSION]
 
 
 def _error(data: bytes) -> tuple[str, str]:

@@ -69,6 +69,7 @@ READ_TOTALS = _script("stats/read_totals", args=("first", "queues*"), reads_only
 READ_HISTORY = _script("stats/read_history", args=("minutes", "count", "budget"), reads_only=True)
 TASK_COUNTERS = _script("stats/task_counters", args=("queue", "count"), reads_only=True)
 TASK_CLASS = _script("stats/task_class", args=("name", "first", "limit"), reads_only=True)
+CLASS_HOURS = _script("stats/class_hours", args=("name", "count"), reads_only=True)
 ERROR_GROUPS = _script(
     "stats/error_groups", args=("limit", "fingerprint", "order", "first", "queues*"), reads_only=True
 )
@@ -115,6 +116,7 @@ SCAN_TASKS = _script(
     args=(
         *("queue", "state", "cursor", "direction", "limit", "budget", "mode"),
         *("name", "body_part", "error", "fingerprint", "from_ms", "until_ms", "any_text", "any_body"),
+        *("version", "host"),
     ),
     reads_only=True,
 )
@@ -122,7 +124,7 @@ SCAN_FINISHED = _script(
     "admin/scan_finished",
     args=(
         *("queue", "state", "finished_limit", "finished_ttl_ms", "cursor", "direction", "limit", "budget", "mode"),
-        *("name", "body_part", "from_ms", "until_ms"),
+        *("name", "body_part", "from_ms", "until_ms", "version", "host"),
     ),
     reads_only=True,
 )

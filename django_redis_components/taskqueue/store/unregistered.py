@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from django_redis_components.core.protocol import Flow
+from django_redis_components.core.text import counted
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.shards import Shard, home
@@ -35,4 +36,4 @@ def requeue_unregistered(queues: Sequence[str], using: str) -> None:
             seen, stayed, requeued, up_to_ms = shard.client().execute(call)
             skip, total = skip + stayed, total + requeued
         if total:
-            logger.info("Requeued %d tasks of queue %s whose names are registered now.", total, queue)
+            logger.info("Requeued %s of queue %s whose names are registered now.", counted(total, "task"), queue)

@@ -21,6 +21,8 @@ VERBS = ("quiet", "resume", "restart", "stop")
 STACK = "stack"
 #: Longest id of a worker, and longest name of an author.
 MAX_ID, MAX_AUTHOR = 300, 150
+#: Longest version of the code that is shown, in characters: another client may have written it.
+MAX_VERSION = 100
 #: Running tasks that a worker reports, those that have run longest: about 140 bytes each. Longest name of a task there.
 MAX_RUNS, MAX_NAME = 25, 200
 #: Default number of threads of a worker process.

@@ -19,6 +19,7 @@ from redis.exceptions import RedisError
 
 from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.client.wakeup_listener import WakeupListener
+from django_redis_components.core.text import counted
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.outage_log import OutageLog
 from django_redis_components.taskqueue.poller import Poller
@@ -139,7 +140,9 @@ class Terminator:
             for task_id, token in reversed(prefetched):  # the first one is at the head again
                 fetcher.settle(Ack(task_id, token, REQUEUED))
             logger.info(
-                "Returned %d tasks to their queues that process %d had not started.", len(prefetched), child.pid
+                "Returned %s to their queues that process %d had not started.",
+                counted(len(prefetched), "task"),
+                child.pid,
             )
             self._settle_later(child, lambda: _send_acks(fetcher))
 

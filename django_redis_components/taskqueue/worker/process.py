@@ -21,6 +21,7 @@ from typing import NoReturn, Protocol
 from django_redis_components.core.client import connections
 from django_redis_components.core.observability.live_events import RECORDER
 from django_redis_components.core.settings import conf
+from django_redis_components.core.text import counted
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue import forks, log_handler
 from django_redis_components.taskqueue.guarded_logger import logger
@@ -306,7 +307,7 @@ def _finish_tasks(worker: Worker, stops: _StopRequests, heartbeats: HeartbeatWri
     worker.return_jobs()
     worker.outcome_calls.wait(max(LAST_CALLS_S, deadline - time.monotonic()))
     if unfinished:
-        logger.warning("Returned %d running tasks to their queues.", unfinished)
+        logger.warning("Returned %s to their queues.", counted(unfinished, "running task"))
     return 0
 
 

@@ -301,7 +301,7 @@ def test_thread_survives_an_error(redis_server: Store, table: None, caplog: pyte
     eventually(lambda: len(calls) > 1)
     relay.stop()
 
-    assert "The relay of the outbox failed." in caplog.text
+    assert "The relay of the outbox failed; retrying." in caplog.text
 
 
 def test_database_without_the_table_is_asked_again_later(

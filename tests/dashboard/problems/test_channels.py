@@ -9,6 +9,7 @@ import django
 import pytest
 from django.core.mail import EmailMessage
 from django.test import Client
+from django.utils.functional import lazystr
 
 from django_redis_components.dashboard.problems import Problem, channels, keyspace, notifications
 from django_redis_components.dashboard.problems import rounds as rounds_module
@@ -158,6 +159,41 @@ def test_options_of_e_mail_without_a_password_as_text_hide_nothing(options: Any,
     settings.MAILERS = {"default": {**settings.MAILERS["default"], "OPTIONS": options}}
 
     assert notifications.error_text(ValueError("refused 7 times")) == "ValueError: refused 7 times"
+
+
+class Unreadable:
+    """An object that no operation reads."""
+
+    def __repr__(self) -> str:
+        return "Unreadable"
+
+    def __getattr__(self, name: str) -> Any:
+        raise ValueError(name)
+
+
+ODD = [None, 7, "smtp", ["smtp"], {"default": None}, {"default": "smtp"}, {"default": ["smtp"]}, Unreadable()]
+
+
+@pytest.mark.parametrize("mailers", [*ODD, *({"default": {"OPTIONS": each}} for each in ODD)], ids=repr)
+def test_odd_settings_of_e_mail_do_not_keep_an_error_from_being_shown(mailers: Any, settings: Any) -> None:
+    settings.MAILERS = mailers
+
+    assert notifications.error_text(ValueError("refused 7 times")) == "ValueError: refused 7 times"
+
+
+@pytest.mark.skipif(django.VERSION >= (6, 1), reason="Django 6.1 has the passwords in MAILERS")
+@pytest.mark.parametrize("password", [None, 7, b"pa55word", ["pa55word"], Unreadable()], ids=repr)
+def test_odd_password_of_e_mail_does_not_keep_an_error_from_being_shown(password: Any, settings: Any) -> None:
+    settings.EMAIL_HOST_PASSWORD = password
+
+    assert notifications.error_text(ValueError("refused 7 times")) == "ValueError: refused 7 times"
+
+
+@pytest.mark.skipif(django.VERSION >= (6, 1), reason="Django 6.1 has the passwords in MAILERS")
+def test_text_of_an_error_has_no_lazy_password(settings: Any) -> None:
+    settings.EMAIL_HOST_PASSWORD = lazystr("pa55word")
+
+    assert notifications.error_text(ValueError("password pa55word")) == "ValueError: password …"
 
 
 @pytest.mark.skipif(django.VERSION >= (6, 1), reason="Django 6.1 has the passwords in MAILERS")

@@ -21,6 +21,8 @@ from django_redis_components.messaging import keyspace as messaging_keyspace
 from django_redis_components.ratelimits import RateLimit
 from django_redis_components.ratelimits.hit_counts import COUNTER
 from django_redis_components.search import SearchIndex
+from django_redis_components.taskqueue.poller import Poller
+from django_redis_components.taskqueue.schedules.scheduler import Scheduler
 from django_redis_components.taskqueue.shards import home
 from tests.dashboard.problems.support import without_persistence, write_watched
 from tests.dashboard.support import URL, client_of, write_minute, write_queue, write_worker
@@ -260,6 +262,37 @@ def test_index_in_which_many_searches_find_nothing(viewer: Client, monkeypatch: 
     [found] = watched(viewer)
     assert found["id"] == "searches_empty:items"
     assert found["text"] == "Search index items: 5 searches of the last 10 min have found nothing."
+
+
+def test_poller_whose_rounds_fail(redis_server: Store, viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    poller, other = (Poller(home(), home().client()) for _ in range(2))
+    with monkeypatch.context() as patch:
+        patch.setattr(Scheduler, "run_due", lambda *_: {}["odd"])
+        poller.step()
+    [found] = watched(viewer)
+
+    assert (found["id"], found["severity"]) == ("poller_failing:", "critical")
+    assert found["text"].startswith(f"Poller {poller.id} fails: KeyError: 'odd' (1 round since ")
+    assert found["advice"].startswith("Until it works, tasks of crashed workers are not recovered,")
+
+    poller.close()
+    redis_server.raw.delete(f"{home().base}:poller")
+    other.step()
+    [found] = watched(viewer)
+    assert (found["severity"], found["advice"][:27]) == ("warning", "Another poller is active. T")
+
+    other.close()
+    redis_server.raw.delete(f"{home().base}:poller")
+    poller.next_round_at = 0
+    poller.step()
+    assert watched(viewer) == []
+
+
+@pytest.mark.parametrize("stored", ["x", "7", "[]", "{}", '{"poller": 1, "error": 2, "count": "x", "since": 1}'])
+def test_report_of_a_poller_that_is_none_is_no_problem(redis_server: Store, viewer: Client, stored: str) -> None:
+    redis_server.raw.set(f"{home().base}:poller_failure", stored)
+
+    assert watched(viewer) == []
 
 
 def test_problems_of_the_server_and_of_data_come_before_those_of_queues(

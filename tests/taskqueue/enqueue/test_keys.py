@@ -16,7 +16,9 @@ from django_redis_components.taskqueue.enqueue import prepare
 from django_redis_components.taskqueue.fields import Field, FlowField
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.stats.metrics import SIZE
 from django_redis_components.taskqueue.store.control import new_op
+from django_redis_components.taskqueue.store.poller_failure import FailureReport
 from django_redis_components.taskqueue.store.scripts import REGISTER_SCHEDULES
 from django_redis_components.taskqueue.store.workers import command_worker, stack_key
 from tests.support import Store, eventually
@@ -29,6 +31,7 @@ from tests.taskqueue.support import (
     queue_key,
     recover,
     renew,
+    server_ms,
     settle_now,
     taskqueue_settings,
     work_off,
@@ -62,12 +65,16 @@ KINDS: dict[str, tuple[str, float | None]] = {
     "deploys, versions": (r"deploys|versions", 365 * 86_400),
     "last_fetch:<worker>:<thread>": (r"last_fetch:[\w:]+:\w+", LEASE_S),
     "poller": (r"poller", 10),
+    "poller_failure": (r"poller_failure", 60),
     "contact": (r"contact", None),
     "paused": (r"paused", None),
     "q:<queue>:tombstones": (r"q:\w+:tombstones", None),
     "q:<queue>:minute:<minute>": (r"q:\w+:minute:\d+", 181 * 60),
     "q:<queue>:hour:<hour>": (r"q:\w+:hour:\d+", 337 * 3_600),
     "q:<queue>:total": (r"q:\w+:total", 337 * 3_600),
+    "class_hours:<hour>:<name>": (r"class_hours:\d+:[\w.]+", 170 * 3_600),
+    "class_rollup": (r"class_rollup(:\d+)?", 170 * 3_600),
+    "class_queues:<hour>": (r"class_queues:\d+", 241 * 60),
     "q:<queue>:task_names:<hour>": (r"q:\w+:task_names:\d+", 241 * 60),
     "q:<queue>:errors": (r"q:\w+:errors", FAILED_TTL_S),
     "q:<queue>:error:<print>": (r"q:\w+:error:[0-9a-f]{16}", FAILED_TTL_S),
@@ -159,7 +166,9 @@ def busy_store(store: Store, settings: Any, monkeypatch: pytest.MonkeyPatch) -> 
     minute = next(key for key in store.keys() if b":q:mail:minute:" in key)  # noqa: SIM118 - a Store is no dict
     past = b"%s:%d" % (minute.rpartition(b":")[0], int(minute.rpartition(b":")[2]) - 1)
     store.raw.set(past, store.raw.get(minute), ex=60)
-    store.raw.delete(base_key(store, "rollup"))
+    store.raw.delete(base_key(store, "rollup"), base_key(store, "class_rollup"))
+    write_past_hour(store, "mail", note.name)
+    recover()
     recover()
     rows = ["nightly", 1, "0 3 * * *", 0, "{}", 0]
     connections.client().execute(
@@ -168,8 +177,18 @@ def busy_store(store: Store, settings: Any, monkeypatch: pytest.MonkeyPatch) -> 
     Schedules().add("added", note, every=60, args=["x"])
     store.raw.hset(base_key(store, "schedule_counts"), "added", 1)
     Schedules().pause("nightly", author="ada")
-    Poller(home(), connections.client()).step()
+    poller = Poller(home(), connections.client())
+    poller.step()
+    FailureReport(home(), connections.client(), poller.id).write(KeyError("odd"), 1, 1.0)
     return store
+
+
+def write_past_hour(store: Store, queue: str, name: str) -> None:
+    """Count a run of a name in the first minute of the last hour that has ended, as the scripts do."""
+    hour = int(server_ms(store)) // 3_600_000 - 1
+    store.raw.hset(queue_key(store, f"task_names:{hour}", queue), name, 1)
+    store.raw.expire(queue_key(store, f"task_names:{hour}", queue), 600)
+    store.raw.set(queue_key(store, f"minute:{60 * hour}", queue), bytes(SIZE * 4) + b"\0\0\0\1", ex=600)
 
 
 def kinds(store: Store) -> dict[str, list[bytes]]:

@@ -14,12 +14,14 @@ import pytest
 from redis.exceptions import RedisError
 
 from django_redis_components.core.client import connections
+from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue import Middleware, NewTask, failpoints, get_queue, get_result
 from django_redis_components.taskqueue.middleware import pipeline
 from django_redis_components.taskqueue.schedules import scheduler as firing
 from django_redis_components.taskqueue.schedules.schedule import Misfire, Schedule
 from django_redis_components.taskqueue.schedules.scheduler import KEEP_MS, Scheduler
 from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.store.poller_failure import read_failure
 from django_redis_components.taskqueue.store.scripts import ENQUEUE, ENQUEUE_DUE, REGISTER_SCHEDULES
 from tests.support import Proxy, Store, eventually
 from tests.taskqueue.schedulers import (
@@ -563,6 +565,47 @@ def test_poller_continues_after_an_error_in_a_round(
     assert (poller.is_active, len(waiting(redis_server))) == (True, 1)
     [record] = [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert record.message == "A round of the poller failed; retrying."
+
+
+def test_poller_that_fails_for_ever_logs_one_traceback_and_stores_a_report(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    poller = poller_of()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Scheduler, "run_due", lambda *_: 1 // 0)
+        for _ in range(20):
+            next_round(poller)
+        stored = run(home().client(), read_failure(home()))
+    assert stored is not None
+    assert (stored.poller, stored.count) == (poller.id, 1)
+    assert stored.error.startswith("ZeroDivisionError: ")
+    assert 0 < redis_server.raw.pttl(f"{home().base}:poller_failure") <= 60_000
+
+    next_round(poller)
+
+    records = [record for record in caplog.records if "round of the poller" in record.message]
+    assert [record.levelname for record in records] == ["ERROR", "INFO"]
+    assert records[1].message.startswith("A round of the poller works again: it has failed for ")
+    assert records[1].message.endswith(" (20×).")
+    assert run(home().client(), read_failure(home())) is None
+
+
+def test_poller_that_works_leaves_the_report_of_another(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, other = poller_of(), poller_of()
+    with monkeypatch.context() as patch:
+        patch.setattr(Scheduler, "run_due", lambda *_: 1 // 0)
+        next_round(ours)
+        ours.close()
+        redis_server.raw.delete(f"{home().base}:poller")
+        next_round(other)
+
+    next_round(ours)
+
+    stored = run(home().client(), read_failure(home()))
+    assert stored is not None
+    assert stored.poller == other.id
 
 
 def test_schedules_are_sent_in_chunks(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -187,7 +187,7 @@ def test_wrong_line_is_refused_by_its_name_and_nothing_is_imported(
     text = refusal("redis", "schedules", "import", written(tmp_path / "s.jsonl", *lines))
 
     assert error in str(refused[0])
-    assert text == "1 of 2 lines are refused. Nothing was imported."
+    assert text == "Refused: 1 of 2 lines. Nothing was imported."
     assert not redis_server.raw.exists(base_key(redis_server, "added_schedules"))
 
 

@@ -327,7 +327,7 @@ def test_unknown_ids_are_reported_after_the_others_are_done(
 
     message = refused("queues", verb, "default", made[0].id, "unheard-of", "unheard-of", *more)
 
-    assert message == f"1 of 2 ids are not {state} tasks of queue 'default'."
+    assert message == f"Not {state} tasks of queue 'default': 1 of 2 ids."
     assert getattr(get_queue("default").info(), state) == 1
 
 

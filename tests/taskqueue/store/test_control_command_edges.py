@@ -156,7 +156,7 @@ def test_purge_continues_after_yes(redis_server: Store, monkeypatch: pytest.Monk
 
     printed = redis_command("queues", "purge", "default")
 
-    assert printed.startswith("Purge the 1,234 waiting tasks of queue 'default'? [y/N] Purged 1,234 tasks")
+    assert printed.startswith("Purge 1,234 waiting tasks of queue 'default'? [y/N] Purged 1,234 tasks")
     sys.stdin.close()
 
 

@@ -192,7 +192,7 @@ def test_task_that_outlasts_the_grace_returns_to_its_queue(
     worker.terminate()
 
     assert worker.wait() == 0
-    assert "Returned 1 running tasks to their queues." in worker.output
+    assert "Returned 1 running task to their queues." in worker.output
     result.refresh()
     assert (result.state, result.attempts, result.worker_ids, result.errors) == ("ready", 0, [], [])
     assert redis_server.raw.lrange(queue_key(redis_server, "requeued"), 0, -1) == [result.id.encode()]

@@ -13,6 +13,7 @@ from django_redis_components.dashboard.problems.watched import (
     memory,
     messages,
     persistence,
+    poller,
     searches,
     tasks,
     traffic,
@@ -22,6 +23,7 @@ from django_redis_components.dashboard.problems.watched.check import WatchedChec
 CHECKS: tuple[WatchedCheck, ...] = (
     data_loss.CHECK,
     persistence.CHECK,
+    poller.CHECK,
     tasks.CHECK,
     traffic.CHECK,
     locks.CHECK,

@@ -14,6 +14,7 @@ from django_redis_components.analytics.dates import MAX_RANGE_DAYS, site_date
 from django_redis_components.analytics.retention import MAX_DAYS, roll_up_retention
 from django_redis_components.analytics.user_ids import UserId
 from django_redis_components.core.settings import conf
+from django_redis_components.core.text import counted
 from django_redis_components.management.arguments import day, name, whole_number
 from django_redis_components.management.base import CommandResult, ExitCode, add_subcommands, add_yes
 from django_redis_components.management.redis import groups
@@ -88,11 +89,13 @@ class Group(groups.CommandGroup):
         """Store retention of the last days."""
         site = _site(options)
         added = roll_up_retention(site.sign_ins, days=options["days"])
-        lines = [f"Retention of {site.sign_ins.site}: stored {added:,} numbers of {options['days']} days."]
+        lines = [
+            f"Retention of {site.sign_ins.site}, {counted(options['days'], 'day')}: stored {counted(added, 'number')}."
+        ]
         for first, later in options["cohorts"]:
             events = [Events(name, site=site.views.site, using=site.views.using) for name in (first, later)]
             table = roll_up_cohorts(events[0], events[1])
-            lines.append(f"Cohorts of {first} and {later}: stored {len(table.rows)} weeks.")
+            lines.append(f"Cohorts of {first} and {later}: stored {counted(len(table.rows), 'week')}.")
         data = {"site": site.sign_ins.site, "added": added, "cohorts": len(options["cohorts"])}
         return CommandResult(data, "\n".join(lines))
 
@@ -108,8 +111,10 @@ class Group(groups.CommandGroup):
                 f"Delete all sign-ins and events of user {user_id}? They cannot be restored.", "Nothing was deleted."
             )
         found = site.forget(user_id, options["ranking"])
-        text = f"User {user_id}: deleted the sign-ins, {found['events']:,} marks of events"
-        ranked = f", {found['scores']:,} scores in {', '.join(options['ranking'])}" if options["ranking"] else ""
+        text = f"User {user_id}: deleted the sign-ins, {counted(found['events'], 'mark')} of events"
+        ranked = (
+            f", {counted(found['scores'], 'score')} in {', '.join(options['ranking'])}" if options["ranking"] else ""
+        )
         note = "Page views and visitors store no user: HyperLogLogs keep no ids."
         return CommandResult({"user_id": user_id, **found}, f"{text}{ranked}.", note=note)
 

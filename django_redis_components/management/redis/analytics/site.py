@@ -16,6 +16,7 @@ from django_redis_components.analytics.user_ids import UserId, forget_number, ha
 from django_redis_components.analytics.view_counters import Dimension
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
+from django_redis_components.core.text import counted
 from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.management.base import CommandResult
 from django_redis_components.management.progress import progress
@@ -52,8 +53,12 @@ class Site:
         visitors = self.visitors.count(start, end)
         pages, *sources = self._most_viewed(start, end)
         views = sum(row[1] for row in days)
-        label = "unique visitors" if visitors.is_unique else "visitors (sum over the periods of their ids)"
-        lines = [f"{views:,} views, ≈ {visitors:,} {label}, {sum(row[3] for row in days):,} sign-ins", ""]
+        label = (
+            counted(visitors, "unique visitor")
+            if visitors.is_unique
+            else f"{counted(visitors, 'visitor')} (sum over the periods of their ids)"
+        )
+        lines = [f"{counted(views, 'view')}, ≈ {label}, {counted(sum(row[3] for row in days), 'sign-in')}", ""]
         for title, found in (("Pages", pages), *zip(get_args(Dimension), sources, strict=True)):
             if found:
                 lines += [title.replace("_", " ").capitalize(), *(f"{times:>12,}  {name}" for name, times in found), ""]

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from django_redis_components.core.text import counted
 from django_redis_components.management.arguments import whole_number
 from django_redis_components.management.base import CommandResult, ExitCode, add_common
 from django_redis_components.management.redis import groups
@@ -99,8 +100,4 @@ def _skipped(report: Report) -> Iterator[str]:
 def _verdict(errors: int, warnings: int) -> str:
     if not errors and not warnings:
         return "No problems found."
-    return f"{_count(errors, 'error')}, {_count(warnings, 'warning')}."
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    return f"{counted(errors, 'error')}, {counted(warnings, 'warning')}."

@@ -13,6 +13,7 @@ from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.protocol import Command, Read
 from django_redis_components.core.settings import conf
 from django_redis_components.core.stored_formats import WRITTEN
+from django_redis_components.core.text import counted
 from django_redis_components.dashboard.locks.scan import escape_glob
 from django_redis_components.management.redis.doctor.findings import Finding, Report
 from django_redis_components.taskqueue.fields import Field, Key, Part
@@ -154,7 +155,7 @@ def key_findings(scan: KeyScan) -> Iterator[Finding]:
     if scan.orphans:
         named = ", ".join(scan.orphans[:MAX_NAMED])
         more = f", and {len(scan.orphans) - MAX_NAMED:,} more" if len(scan.orphans) > MAX_NAMED else ""
-        text = f"{len(scan.orphans):,} keys belong to no component, queue or lease: {named}{more}."
+        text = f"{counted(len(scan.orphans), 'key')} without a component, queue or lease: {named}{more}."
         fix = "Another program or an older version may have written them. Look at each before you delete it:"
         yield Finding("warning", "orphaned_keys", text, fix, "redis-cli TYPE KEY, then redis-cli UNLINK KEY")
     for size, key in scan.largest:

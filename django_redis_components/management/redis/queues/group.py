@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
+from django_redis_components.core.text import counted
 from django_redis_components.management.arguments import queue, seconds, wait_seconds, whole_number
 from django_redis_components.management.base import CommandResult, add_subcommands, add_yes, system_user
 from django_redis_components.management.redis import groups
@@ -105,7 +106,7 @@ class Group(groups.CommandGroup):
         """Purge a queue after a confirmation."""
         name = options["name"]
         if not options["yes"] and (waiting := _operations(options).purgeable(name)):
-            self.command.ask(f"Purge the {waiting:,} waiting tasks of queue {name!r}?", "Nothing was purged.")
+            self.command.ask(f"Purge {counted(waiting, 'waiting task')} of queue {name!r}?", "Nothing was purged.")
         return _operations(options).purge(name)
 
     def perform_restore(self, options: dict[str, Any]) -> CommandResult:

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from django_redis_components.core.command_line import command_line
 from django_redis_components.core.protocol import Flow, Read
+from django_redis_components.core.text import counted
 from django_redis_components.management.base import CommandResult
 from django_redis_components.management.listings import task_listing
 from django_redis_components.taskqueue.fields import Key
@@ -208,7 +209,7 @@ def unknown_names(shard: Shard, *names: str) -> str:
 
 def count_of_tasks(count: int, state: str = "") -> str:
     """Return a number of tasks as text."""
-    return " ".join(filter(None, [f"{count:,}", state, "task" if count == 1 else "tasks"]))
+    return counted(count, f"{state} task".strip())
 
 
 def _missing(name: str, state: str, done: int, ids: Sequence[str]) -> str:
@@ -216,4 +217,4 @@ def _missing(name: str, state: str, done: int, ids: Sequence[str]) -> str:
     asked = len(set(ids))
     if done >= asked:
         return ""
-    return f"{asked - done:,} of {asked:,} ids are not {state} tasks of queue {name!r}."
+    return f"Not {state} tasks of queue {name!r}: {asked - done:,} of {counted(asked, 'id')}."

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from django_redis_components.core.protocol import Flow
+from django_redis_components.core.text import counted
 from django_redis_components.management.base import CommandResult
 from django_redis_components.management.listings import task_listing
 from django_redis_components.management.redis.queues.operations import count_of_tasks, unknown_names
@@ -110,9 +111,8 @@ def apply(verb: BulkVerb, selected: Selected, *, using: str) -> CommandResult:
     text += f" of {count_of_queues(len(parts))}: {', '.join(parts)}." if parts else "."
     problem = ""
     if selected.asked > total:
-        problem = (
-            f"{selected.asked - total:,} of {selected.asked:,} ids were not changed: no such task, or not its state."
-        )
+        left = f"{selected.asked - total:,} of {counted(selected.asked, 'id')}"
+        problem = f"Not changed: {left}: no such task, or not its state."
     note = f"More than {MAX_SELECTED:,} tasks match. Repeat the command for the rest." if selected.is_cut else ""
     return CommandResult(data, text, note=note, problem=problem)
 
@@ -144,7 +144,7 @@ def find(
 
 def count_of_queues(count: int) -> str:
     """Return a number of queues as text."""
-    return f"{count:,} {'queue' if count == 1 else 'queues'}"
+    return counted(count, "queue")
 
 
 def _data(match: FoundTask, *, with_arguments: bool) -> dict[str, Any]:

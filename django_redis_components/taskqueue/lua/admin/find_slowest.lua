@@ -8,9 +8,9 @@
 -- ARGV[4] finished_ttl_ms  how long they count
 -- ARGV[5] limit  most rows that are returned
 -- ARGV[6] budget  most rows that are looked at
--- DERIVED base:q:<queue>:successful list
--- Returns {scanned, matched, rows}: rows that were looked at, those of the task, and the slowest of these, slowest first; a
---         row is one of finished_list.lua
+-- DERIVED base:q:<queue>:successful list, base:deploys, :versions zsets
+-- Returns {scanned, matched, rows, versions}: rows that were looked at, those of the task, and the slowest of these, slowest
+--         first; a row is one of finished_list.lua; versions of the code for each of them
 -- Cost: O(budget)
 local base = KEYS[1]
 local queue = ARGV[1]
@@ -19,7 +19,7 @@ local finished_limit = tonumber(ARGV[3])
 local finished_ttl_ms = tonumber(ARGV[4])
 local limit = tonumber(ARGV[5])
 local budget = tonumber(ARGV[6])
--- @include context
+-- @include deploys
 
 -- finished_us, ran_us and the name.
 local ROW = "^[^\t]*\t(%d+)\t[^\t]*\t[^\t]*\t[^\t]*\t(%d+)\t[^\t]*\t[^\t]*\t([^\t]*)\t"
@@ -57,8 +57,10 @@ look_at_all()
 table.sort(found, function(one, other)
   return one.ran_us > other.ran_us or (one.ran_us == other.ran_us and one.position < other.position)
 end)
-local rows = {}
+local rows, versions = {}, {}
 for index = 1, math.min(limit, #found) do
+  local worker = worker_of(nil, string.match(found[index].row, "^[^\t]*\t[^\t]*\t([^\t]*)"))
   rows[index] = found[index].row
+  versions[index] = worker and version_of(ctx, worker) or ""
 end
-return { scanned, #found, rows }
+return { scanned, #found, rows, versions }

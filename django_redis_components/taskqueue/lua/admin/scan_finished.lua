@@ -15,9 +15,11 @@
 -- ARGV[11] body_part  part of the start of the message; empty: any
 -- ARGV[12] from_ms  earliest time at which the task finished; empty: any
 -- ARGV[13] until_ms  latest time at which it finished; empty: any
--- DERIVED base:q:<queue>:successful, :cancelled, :expired lists
--- Returns {now_us, total, start, scanned, matched, first, last, rows, names}: as scan_tasks.lua, but that a row is one of
---         finished_list.lua
+-- ARGV[14] version  of the code that has run the task, whole; empty: any
+-- ARGV[15] host  of the worker that has run it, whole; empty: any
+-- DERIVED base:q:<queue>:successful, :cancelled, :expired lists, base:deploys, :versions zsets
+-- Returns {now_us, total, start, scanned, matched, first, last, rows, names, versions}: as scan_tasks.lua, but that a row
+--         is one of finished_list.lua; versions of the code for each row
 -- Cost: O(budget + n / 100) in n rows of the list
 local base = KEYS[1]
 local queue = ARGV[1]
@@ -33,7 +35,9 @@ local name = ARGV[10]
 local body_part = ARGV[11]
 local from_ms = tonumber(ARGV[12])
 local until_ms = tonumber(ARGV[13])
--- @include context
+local version = ARGV[14]
+local host = ARGV[15]
+-- @include deploys
 -- @include text_part
 
 local ctx = new_context(base)
@@ -102,10 +106,15 @@ local function is_in_time(row)
   return (not from_ms or ms >= from_ms) and (not until_ms or ms <= until_ms)
 end
 
+-- Return the worker that has run the task of a row; nil without one.
+local function worker_of_row(row)
+  return worker_of(nil, string.match(row, "^[^\t]*\t[^\t]*\t([^\t]*)"))
+end
+
 local tally = {}
 -- Return whether a row matches, and count it by name.
 local function match(row)
-  if not is_in_time(row) then
+  if not is_in_time(row) or not is_of_worker(ctx, worker_of_row(row), version, host) then
     return false
   end
   if name == "" and body_part == "" and mode ~= "names" then
@@ -123,7 +132,7 @@ end
 
 total = count_newer(ctx.now_us - finished_ttl_ms * 1000)
 local start = start_position()
-local rows, scanned, matched, first, last = {}, 0, 0, "", ""
+local rows, versions, scanned, matched, first, last = {}, {}, 0, 0, "", ""
 local function wants_more()
   return scanned < budget and start + scanned < total and (mode == "names" or #rows < limit)
 end
@@ -138,7 +147,9 @@ while wants_more() do
     if match(row) then
       matched = matched + 1
       if #rows < limit then
+        local worker = worker_of_row(row)
         rows[#rows + 1] = row
+        versions[#rows] = worker and version_of(ctx, worker) or ""
       end
     end
   end
@@ -149,5 +160,5 @@ for task_name, counted in pairs(tally) do
 end
 return {
   string.format("%.0f", ctx.now_us), total, start, scanned, matched, first ~= "" and cursor_of(first) or "",
-  last ~= "" and cursor_of(last) or "", rows, names,
+  last ~= "" and cursor_of(last) or "", rows, names, versions,
 }

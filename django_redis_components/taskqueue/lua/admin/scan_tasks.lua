@@ -19,11 +19,13 @@
 -- ARGV[13] until_ms  latest time of the state; empty: any
 -- ARGV[14] any_text  part of the name, or of the class or the text of the last error, or as any_body; empty: any
 -- ARGV[15] any_body  part of the message that matches in place of any_text
--- DERIVED base:q:<queue>:* lists and zsets, base:t:<id> hash, :errors list, base:sequence string
+-- ARGV[16] version  of the code that runs the task, or has run it last, whole; empty: any
+-- ARGV[17] host  of that worker, whole; empty: any
+-- DERIVED base:q:<queue>:* lists and zsets, base:t:<id> hash, :errors list, base:sequence string, base:deploys, :versions zsets
 -- Returns {now_us, sequence, total, start, scanned, matched, first, last, rows, names}: start is the position of the
 --         first task that was looked at, first and last the cursors of the first and the last one; each row
 --         {id, bytes of the message, message, last error without its traceback, fields, its cursor, how many tasks were
---         looked at with it}; names {name, count, enqueued_us of the oldest, …}
+--         looked at with it, version of the code that has run it}; names {name, count, enqueued_us of the oldest, …}
 -- Cost: O(budget + log n), and O(n / 1000) to find a place in the middle of the ready list
 local base = KEYS[1]
 local queue = ARGV[1]
@@ -41,6 +43,8 @@ local from_ms = tonumber(ARGV[12])
 local until_ms = tonumber(ARGV[13])
 local any_text = ARGV[14]
 local any_body = ARGV[15]
+local version = ARGV[16]
+local host = ARGV[17]
 -- @include entry_time
 -- @include listed_task
 
@@ -182,8 +186,8 @@ local reads_message = body_part ~= "" or any_text ~= ""
 -- Return the id, the name and the time of acceptance of a task that matches; else nothing.
 local function match(item)
   local id = string.match(item.member, "[^\t]+$")
-  local own_queue, own_state, own_name, enqueued_us, own_fingerprint, body = unpack(redis.call("HMGET",
-    task_key(ctx, id), F.queue, F.state, F.task_name, F.enqueued_at_us, F.fingerprint,
+  local own_queue, own_state, own_name, enqueued_us, own_fingerprint, lease, workers, body = unpack(redis.call("HMGET",
+    task_key(ctx, id), F.queue, F.state, F.task_name, F.enqueued_at_us, F.fingerprint, F.lease, F.worker_ids,
     reads_message and F.body or F.queue))
   searched = searched + #(body or "")
   local is_match = own_queue and own_name and own_state ~= S.cancelled
@@ -192,6 +196,7 @@ local function match(item)
     and (name == "" or has_part(own_name, name))
     and (body_part == "" or is_in_message(body, body_part))
     and (fingerprint == "" or own_fingerprint == fingerprint)
+    and is_of_worker(ctx, worker_of(lease, workers), version, host)
     and (error == "" or is_in_error(ctx, id, error))
     and (any_text == "" or has_text(ctx, id, own_name, body, any_text, any_body))
   if is_match then

@@ -16,7 +16,7 @@
 -- ARGV[12] finished_limit  how many successful tasks, cancelled and expired ones a queue lists; 0: none
 -- ARGV[13] finished_ttl_ms  how long they are listed
 -- ARGV[14] first  rank of the first queue of this call; a round starts with 0
--- DERIVED base:poller, :rollup, :history:* strings, base:contact hash, base:queues, :idle_queues, :workers zsets, base:paused hash,
+-- DERIVED base:poller, :rollup, :history:*, :class_rollup, :class_hours:* strings, base:class_queues:* set, base:contact hash, base:queues, :idle_queues, :workers zsets, base:paused hash,
 --         base:q:<queue>:* lists, zsets, hashes and strings, base:t:<id> hash, :errors, :done lists, base:wakeup:* zset,
 --         base:limit:*, :rate:* strings, base:holders:*, :concurrency_waiters:* zsets, base:unique:<digest>, :sequence strings,
 --         base:flow:<flow> hash, base:unfinished_flows, :partial_flows, :flow_work zsets
@@ -54,7 +54,7 @@ local first = tonumber(ARGV[14])
 -- @lazy error_stats: record_error, write_errors
 -- @lazy limit_queue: remove_holder
 -- @lazy termination: finish_cancelled
--- @lazy pruning: prune_index, prune_finished, prune_waiting, prune_flows, serve_limited, forget_empty_queue, roll_up, prune_workers
+-- @lazy pruning: prune_index, prune_finished, prune_waiting, prune_flows, serve_limited, forget_empty_queue, roll_up, add_class_hours, prune_workers
 -- @include contact
 
 -- Tasks waiting for others, or for a limit, that one call samples in each queue that it prunes.
@@ -252,6 +252,7 @@ if #recovered == 3 * MAX_RECOVERED then
 end
 if prune then
   pruning().roll_up(ctx, queues, first)
+  pruning().add_class_hours(ctx, queues, first)
   pruning().prune_workers(ctx, base_key(ctx, K.workers))
   pruning().prune_flows(ctx, SAMPLES)
 end

@@ -30,3 +30,22 @@ local function add_counters(sum, counters)
     end
   end
 end
+
+-- Return the arguments of a BITFIELD that adds a list of counters; nil if all are zero.
+local function additions(numbers)
+  local add, size = { "BITFIELD", "", "OVERFLOW", "" }, 4
+  for index, number in ipairs(numbers) do
+    if number > 0 then
+      add[size + 1], add[size + 2], add[size + 3], add[size + 4] = "INCRBY", "u32", "#" .. index - 1, number
+      size = size + 4
+    end
+  end
+  return size > 4 and add or nil
+end
+
+-- Add to the counters of a key.
+local function add_to(key, overflow, add, ttl_ms)
+  add[2], add[4] = key, overflow
+  redis.call(unpack(add))
+  redis.call("PEXPIRE", key, ttl_ms)
+end

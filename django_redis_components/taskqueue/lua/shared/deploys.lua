@@ -33,6 +33,31 @@ local function version_of(ctx, worker)
   return at_ms and redis.call("ZRANGEBYSCORE", base_key(ctx, K.deploys), at_ms, at_ms)[1]
 end
 
+-- Return the worker that runs a task, or has run it last; nil without one.
+local function worker_of(lease, worker_ids)
+  return string.match(lease or "", "^([^/]+)/") or string.match(worker_ids or "", "[^,]+$")
+end
+
+-- Return the host of a worker, from its id; empty without one.
+local function host_of(worker)
+  return string.match(supervisor_of(worker or ""), "^(.*):") or ""
+end
+
+-- Return whether a worker is of a version and a host; empty: any. A version is looked up once for each supervisor.
+local function is_of_worker(ctx, worker, version, host)
+  if host ~= "" and host_of(worker) ~= host or version ~= "" and not worker then
+    return false
+  elseif version == "" then
+    return true
+  end
+  ctx.versions = ctx.versions or {}
+  local supervisor = supervisor_of(worker)
+  if ctx.versions[supervisor] == nil then
+    ctx.versions[supervisor] = version_of(ctx, worker) or ""
+  end
+  return ctx.versions[supervisor] == version
+end
+
 -- Return {worker, version, …} of workers that are separated by commas; of many only the last.
 local function versions_of(ctx, workers)
   local found = {}

@@ -1,4 +1,5 @@
 -- Tasks of a list: which of them have a text, and their rows.
+-- @include deploys
 -- @include last_error
 -- @include text_part
 
@@ -25,5 +26,7 @@ local function row_of(ctx, id, cursor, scanned)
   local message = size <= MAX_MESSAGE and redis.call("HGET", record, F.body) or ""
   local fields = redis.call("HMGET", record, F.queue, F.task_name, F.state, F.enqueued_at_us, F.due_at_ms, F.priority,
     F.flow_ref, F.lease, F.leased_at_us, F.finished_at_us, F.worker_ids, F.attempts, F.runs)
-  return { id, size, message, without_traceback(last_error(ctx, id)), fields, cursor, scanned }
+  local worker = worker_of(fields[8], fields[11])
+  local version = worker and version_of(ctx, worker) or ""
+  return { id, size, message, without_traceback(last_error(ctx, id)), fields, cursor, scanned, version }
 end

@@ -1,6 +1,7 @@
 -- Upkeep of queues: what the poller deletes, and adds up.
 -- @include context
 -- @include counter_sets
+-- @include class_hours
 -- @lazy lost_flows: check_flow, check_unfinished
 -- @lazy flow_work: delete_partial_flows
 -- @lazy limit_queue: limits_of, entry_id, remove_lost_holder, serve_waiter, reserved_by_other, pass_reservation
@@ -122,25 +123,6 @@ end
 local function prune_workers(ctx, workers)
   redis.call("ZREMRANGEBYSCORE", workers, "-inf", ctx.now_ms - T.worker_ms)
   redis.call("ZREMRANGEBYSCORE", workers, ctx.now_ms + 60000, "+inf") -- seen before the clock was set back
-end
-
--- Return the arguments of a BITFIELD that adds a list of counters; nil if all are zero.
-local function additions(numbers)
-  local add, size = { "BITFIELD", "", "OVERFLOW", "" }, 4
-  for index, number in ipairs(numbers) do
-    if number > 0 then
-      add[size + 1], add[size + 2], add[size + 3], add[size + 4] = "INCRBY", "u32", "#" .. index - 1, number
-      size = size + 4
-    end
-  end
-  return size > 4 and add or nil
-end
-
--- Add to the counters of a key.
-local function add_to(key, overflow, add, ttl_ms)
-  add[2], add[4] = key, overflow
-  redis.call(unpack(add))
-  redis.call("PEXPIRE", key, ttl_ms)
 end
 
 -- Add one minute's counters of a queue to its hour, to its total, and to the sum of all queues.
