@@ -262,10 +262,8 @@ def _read_environment(environment: dict[str, str], of_settings: set[str]) -> Non
     for name in of_settings:
         del sys.modules[name]
     settings._wrapped = empty
-    for connection in connections.all(initialized_only=True):
-        del connections[connection.alias]
-    connections._settings = None
-    connections.__dict__.pop("settings", None)
+    connections.__init__()  # it forgets its connections and settings
+    vars(connections).pop("settings", None)
     setting_changed.send(sender=settings, setting="REDIS_COMPONENTS", value=settings.REDIS_COMPONENTS, enter=True)
 
 

@@ -23,8 +23,8 @@
 -- Returns {is_active, next_due_ms, now_us, recovered, next, is_busy, schedules_version}: is_active 1, or 0 with next_due_ms the
 --         milliseconds of the other poller's lease, and now_us 0; recovered is a flat list of id, queue, outcome ("requeued", "failed" or "cancelled"); next is
 --         the rank at which the next call continues, 0 after the last queue; is_busy 1 if a task runs or is scheduled
--- Cost: O(queues + recovered) times O(log n); at most 500 queues are seen and 200 tasks recovered in one call, and 40
---       waiting tasks are looked at in each queue, the flows of some with 11,000 tasks at most, and 800 of a large flow
+-- Cost: O(queues + recovered) times O(log n); at most 500 queues are seen and 200 tasks recovered in one call; 40 waiting
+--       tasks are looked at in each queue, flows of some with 11,000 tasks at most, and 800 tasks of a large flow
 local base = KEYS[1]
 local poller = ARGV[1]
 local poller_lease_ms = tonumber(ARGV[2])
@@ -48,8 +48,7 @@ local first = tonumber(ARGV[14])
 -- @lazy results: append_worker, add_error, notify_waiters
 -- @lazy unique: release
 -- @lazy flow: fail_followers
--- @lazy flow_work: continue_flow
--- @lazy lost_flows: continue_search
+-- @lazy lost_flows: continue_work
 -- @lazy failed_index: keep_failed, trim_failed
 -- @lazy error_stats: record_error, write_errors
 -- @lazy limit_queue: remove_holder
@@ -207,19 +206,7 @@ local function check_due(queue, has_pauses)
   return due_ms
 end
 
--- Do a step of the work of the flow that has waited longest. A search takes its time; other work goes on at once.
-local function continue_work()
-  local flow_id = redis.call("ZRANGE", base_key(ctx, K.flow_work), 0, 0)[1]
-  if flow_id and flow_work().continue_flow(ctx, flow_id) then
-    next_due_ms = ctx.now_ms
-  elseif flow_id then
-    lost_flows().continue_search(ctx, flow_id)
-  end
-end
-
-if first == 0 then
-  continue_work()
-end
+next_due_ms = first == 0 and lost_flows().continue_work(ctx) and ctx.now_ms or 0
 local queues = redis.call("ZRANGE", base_key(ctx, K.queues), first, first + 499)
 local forgotten, is_busy = 0, 0
 local has_pauses = #queues > 0 and redis.call("EXISTS", base_key(ctx, K.paused)) == 1

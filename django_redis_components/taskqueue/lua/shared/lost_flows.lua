@@ -1,7 +1,7 @@
 -- Flows that would wait for ever, since the record of a task or the flow itself was evicted or deleted: their tasks fail.
 -- A large flow is searched in steps, one in each round of the poller.
 -- @include context
--- @lazy flow: parse_ref, node, last_number, list_work, fail_followers, fail_waiting, not_run_error, count_finished
+-- @lazy flow: parse_ref, node, last_number, list_work, continue_flow, fail_followers, fail_waiting, not_run_error, count_finished
 
 -- Tasks of flows that one call examines, about.
 local MAX_EXAMINED = 10000
@@ -117,6 +117,20 @@ local function continue_search(ctx, flow_id)
   else
     redis.call("HDEL", key, FLOW.search)
   end
+end
+
+-- Do a step of the work of the flow that has waited longest. Return whether more of it should follow at once: a search
+-- takes its time.
+local function continue_work(ctx)
+  local flow_id = redis.call("ZRANGE", base_key(ctx, K.flow_work), 0, 0)[1]
+  if not flow_id then
+    return false
+  end
+  local is_left = flow().continue_flow(ctx, flow_id)
+  if not is_left then
+    continue_search(ctx, flow_id)
+  end
+  return is_left
 end
 
 -- Fail a waiting task if its flow cannot go on. Each flow is examined once in a call.

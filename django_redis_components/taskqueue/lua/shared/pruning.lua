@@ -3,7 +3,7 @@
 -- @include counter_sets
 -- @include class_hours
 -- @lazy lost_flows: check_flow, check_unfinished
--- @lazy flow_work: delete_partial_flows
+-- @lazy flow: delete_partial_flows
 -- @lazy limit_queue: limits_of, entry_id, remove_lost_holder, serve_waiter, reserved_by_other, pass_reservation
 
 -- Delete a queue from the index when it was found empty for a day; its next task enters it again. Return whether it was
@@ -73,7 +73,7 @@ end
 
 -- Finish flows whose unfinished tasks are lost: each round samples a few, and looks at the oldest.
 local function prune_flows(ctx, samples)
-  flow_work().delete_partial_flows(ctx)
+  flow().delete_partial_flows(ctx)
   local flows = base_key(ctx, K.unfinished_flows)
   if redis.call("EXISTS", flows) == 0 then
     return
