@@ -41,6 +41,7 @@ TASKQUEUE_LAYERS: tuple[tuple[str, ...], ...] = (
         "iteration",
         "json_codec",
         "limits",
+        "on_commit",
         "outage_log",
         "retry",
         "sealing",
@@ -48,6 +49,7 @@ TASKQUEUE_LAYERS: tuple[tuple[str, ...], ...] = (
         "unique",
     ),
     ("defaults", "options", "record", "registry", "shards"),
+    ("shard_clients",),
     ("store",),
     (
         "enqueue",

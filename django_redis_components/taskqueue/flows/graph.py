@@ -9,6 +9,7 @@ from typing import Any
 from django_redis_components.taskqueue import outbox
 from django_redis_components.taskqueue.exceptions import InvalidTask
 from django_redis_components.taskqueue.flows.parents import Shape, flatten
+from django_redis_components.taskqueue.shards import Shard, place
 
 #: Maximum tasks of one flow: one script may have to start or fail all of them, which takes about 0.1 s.
 MAX_TASKS = 5_000
@@ -57,6 +58,11 @@ class FlowGraph:
         """The connection alias."""
         alias: str = self.nodes[0].call.task.connection
         return alias
+
+    @property
+    def shard(self) -> Shard:
+        """The shard that all its tasks are in: that of the first task's queue."""
+        return place(self.nodes[0].call.task.options.queue_name, self.using)
 
     @property
     def database(self) -> str | None:
