@@ -205,3 +205,19 @@ def test_worker_starts_while_a_shard_is_away(shards: TwoShards, children: Childr
     shards.server_b.start()
 
     assert add.using(queue_name="mail").enqueue(2, 3).get(TIMEOUT_S) == 5
+
+
+def test_route_that_changes_under_load_loses_and_repeats_nothing(
+    shards: TwoShards, settings: Any, children: Children
+) -> None:
+    for _ in range(2):
+        children.manage("runworker", "default", "mail", "--threads=2", env=SITE)
+    routed = add.using(queue_name="mail")
+    results = []
+    for route in ("b", None, "b"):
+        set_options(settings, QUEUES={"mail": route, "default": None})
+        results += [routed.enqueue(number, 1) for number in range(100)]
+
+    for number, result in enumerate(results):
+        assert result.get(TIMEOUT_S) == number % 100 + 1
+    assert [len(result.worker_ids) for result in results] == [1] * 300
