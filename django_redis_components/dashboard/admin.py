@@ -100,7 +100,7 @@ class UnmanagedAdmin(_ModelAdmin):
                 raise PermissionDenied
             page_request = PageRequest(request, self, object_id, shard_name)
             try:
-                return self._view_of_shard(page_request, view)
+                return self._view_of_shard(page_request, view, has_object=False)
             except ConfigurationError as exc:
                 from django_redis_components.dashboard import responses
 
@@ -122,12 +122,16 @@ class UnmanagedAdmin(_ModelAdmin):
         full = f"{self.opts.app_label}_{self.opts.model_name}_{name}" if name else None
         return path(route, wrapper, name=full)
 
-    def _view_of_shard(self, request: PageRequest, view: View) -> HttpResponse:
-        """Call a view for the shard that the request names, or that has its object."""
+    def _view_of_shard(self, request: PageRequest, view: View, *, has_object: bool) -> HttpResponse:
+        """Call a view for the shard that the request names, or that has its object.
+
+        Args:
+            has_object: whether the id of the object was parsed.
+        """
         from django_redis_components.dashboard import clients, responses, shard_choice
 
         try:
-            shard = shard_choice.shard_of(request)
+            shard = shard_choice.shard_of(request, has_object=has_object)
         except ValueError as exc:
             return responses.bad_request(request, exc)
         request.links.shard = shard_choice.name_in_urls(shard)
@@ -216,7 +220,7 @@ class ObjectAdmin(UnmanagedAdmin):
                 from django_redis_components.dashboard import parameters, responses
 
                 return responses.not_found(request, str(exc), parameters.language_of(exc))
-            return self._view_of_shard(request, view)
+            return self._view_of_shard(request, view, has_object=True)
 
         return wrapper
 

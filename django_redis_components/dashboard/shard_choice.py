@@ -37,8 +37,11 @@ class ShardLink:
     current: str
 
 
-def shard_of(request: PageRequest) -> Shard:
+def shard_of(request: PageRequest, *, has_object: bool) -> Shard:
     """Return the shard that a page shows.
+
+    Args:
+        has_object: whether the id of the object is known by now.
 
     Raises:
         ValueError: the URL names none.
@@ -51,7 +54,7 @@ def shard_of(request: PageRequest) -> Shard:
                 return shard
         known = ", ".join(shard.name for shard in shards)
         raise InvalidParameter(_("Shard %(name)r does not exist. Shards: %(known)s.") % {"name": name, "known": known})
-    if len(shards) > 1 and request.object_id:
+    if len(shards) > 1 and has_object:
         return _shard_with(request.page.slug, request.object_id)
     return shards[0]
 
