@@ -106,9 +106,14 @@ class _ShardFetcher(Fetcher):
             job.shard = self.shard
         return jobs
 
-    def current_bound(self, now: float) -> int:
-        """Return the bound, or 0 if it is too old, or if a task is due."""
-        return self.bound if now - self.seen_at <= TRUST_S and not self.has_more() else 0
+    def current_bound(self, now: float, since: float) -> int:
+        """Return the bound, or 0 if it is too old, or if a task is due.
+
+        Args:
+            since: a bound that was learned after this time counts in any case.
+        """
+        is_trusted = self.seen_at >= since or (now - self.seen_at <= TRUST_S and not self.has_more())
+        return self.bound if is_trusted else 0
 
 
 class ShardedFetcher:
@@ -239,8 +244,9 @@ class ShardedFetcher:
     def _fetch(self, thread: str, want: int) -> list[Job]:
         """Ask one shard after another until one has jobs."""
         empty: set[_ShardFetcher] = set()
+        since = time.monotonic()
         while True:
-            part, queues = self._choose(empty)
+            part, queues = self._choose(empty, since)
             if part is None:
                 return []
             jobs = self._attempt(part, partial(part.fetch_first, thread, want, queues))
@@ -252,15 +258,18 @@ class ShardedFetcher:
             if queues == len(self._ranks):
                 empty.add(part)
 
-    def _choose(self, empty: set[_ShardFetcher]) -> tuple[_ShardFetcher | None, int]:
+    def _choose(self, empty: set[_ShardFetcher], since: float) -> tuple[_ShardFetcher | None, int]:
         """Return the shard to ask, and for how many queues; None if all that answer have nothing.
+
+        Each reply without jobs raises the lowest bound, so the fetch ends however slow the replies are.
 
         Args:
             empty: those that have just said so.
+            since: when the fetch began.
         """
         with self._lock:
             now, most = time.monotonic(), len(self._ranks)
-            bounds = {part: part.current_bound(now) for part in self._answering() if part not in empty}
+            bounds = {part: part.current_bound(now, since) for part in self._answering() if part not in empty}
             bounds = {part: bound for part, bound in bounds.items() if bound < most}
             if not bounds:
                 return None, 0

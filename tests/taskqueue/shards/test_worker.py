@@ -96,6 +96,31 @@ def test_queue_with_tasks_in_two_shards_is_served_in_turn(shards: TwoShards, set
     assert len({each in old for each in taken[:4]}) == 2
 
 
+def test_fetch_ends_however_slow_the_replies_are(
+    shards: TwoShards, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_options(settings, QUEUES={"high": None, "default": None, "low": "b", "mail": "b"})
+    last = mail.enqueue(1)
+    monkeypatch.setattr(sharded_fetcher, "TRUST_S", -1.0)  # each bound is too old at once
+    fetcher = new_fetcher()
+
+    assert [job.id for job in take(fetcher)] == [last.id]
+    assert take(fetcher) == []
+
+
+def test_due_task_of_a_limited_queue_does_not_repeat_a_request_for_ever(shards: TwoShards, settings: Any) -> None:
+    limited = note.using(queue_name="high", rate="1/h")
+    limited.enqueue(1)
+    limited.using(run_after=0.01).enqueue(2)
+    later = mail.enqueue(3)
+    fetcher = new_fetcher("high", "low", "mail")
+    time.sleep(0.02)  # until it is due
+
+    assert len(take(fetcher)) == 1
+    assert [job.id for job in take(fetcher)] == [later.id]
+    assert take(fetcher) == []
+
+
 def test_weights_apply_to_the_queues_of_all_shards(shards: TwoShards) -> None:
     sent = [task.using(queue_name=name).enqueue(1).id for name in ("low", "mail") for task in [note] * 6]
     fetcher = new_fetcher("low", "mail", weights=(1, 1))
@@ -158,7 +183,10 @@ def test_long_tasks_of_each_shard_keep_their_leases(shards: TwoShards, settings:
     assert "lost its lease" not in worker.output
 
 
-def test_tasks_of_a_killed_process_are_recovered_in_each_shard(shards: TwoShards, children: Children) -> None:
+def test_tasks_of_a_killed_process_are_recovered_in_each_shard(
+    shards: TwoShards, settings: Any, children: Children
+) -> None:
+    set_options(settings, LEASE=600)  # the supervisor ends the leases, and the test does not wait for their expiry
     children.manage("runworker", "default", "mail", "--threads=2", env=SITE)
     held = [Held(shards.a, name) for name in ("one", "two")]
     results = [hold.enqueue("one"), hold.using(queue_name="mail").enqueue("two")]
