@@ -21,6 +21,7 @@ drc.E049  TASKQUEUE["SEAL_KEYS"] is set, and cryptography is not installed
 drc.E050  the rate limit middleware limits by user but is above the middleware that sets the user
 drc.E051  a throttle of Django REST framework has invalid rates, or a scope without a rate
 drc.E052  the rate limit middleware has rates that its algorithm does not support, or the same rate twice
+drc.E053  TASKQUEUE["SHARDS"] names a connection, or TASKQUEUE["QUEUES"] a shard, that does not exist
 drc.E060  a `JitteredRedisCache` uses a serializer that unpickles
 drc.W001  tasks are stored in a database that a cache deletes with `cache.clear()`
 drc.W002  `REDIS_COMPONENTS` has a section for the dashboard, but the admin is not installed
@@ -120,11 +121,13 @@ def check_autocomplete(app_configs: Sequence[AppConfig] | None = None, **_: Any)
 
 
 def check_schedules(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
-    """Report tasks, schedules and middleware that cannot be loaded or enqueued (drc.E043 to drc.E049)."""
+    """Report tasks, schedules and middleware that cannot be loaded or enqueued (drc.E043 to drc.E049, drc.E053)."""
     if conf.validation_errors() or not _has_tasks():
         return []
     from django_redis_components.taskqueue import checks
 
+    if of_shards := checks.check_shards():
+        return of_shards
     of_tasks = [*checks.check_middleware(), *checks.check_options(), *checks.check_periodic()]
     return [*of_tasks, *checks.check_outbox(), *checks.check_sealing()]
 
@@ -242,7 +245,8 @@ def _queue_aliases() -> list[str]:
     if conf.validation_errors():
         return []
     settings = conf.settings()
-    wanted = dict.fromkeys(["default", settings.dashboard.using, *_aliases_of_tasks()])
+    of_shards = (settings.taskqueue.shards or {}).values()
+    wanted = dict.fromkeys(["default", settings.dashboard.using, *of_shards, *_aliases_of_tasks()])
     return [alias for alias in wanted if alias in settings.connections]
 
 

@@ -136,7 +136,7 @@ def drain(count: int) -> None:
 
     rates = {}
     for kind in ("unsent", "sent"):
-        rows = [row_of(prepare(noop, [number], {})[1]) for number in range(count)]
+        rows = [row_of(home(), prepare(noop, [number], {})[1]) for number in range(count)]
         DatabaseOutbox().add(rows, "default", "default")
         if kind == "sent":
             scores = [part for row in rows for part in (time.time_ns() // 1_000, row.token)]

@@ -18,6 +18,7 @@ from django.urls import URLPattern, path, reverse_lazy
 from django.views.decorators.http import require_http_methods
 
 from django_redis_components.core.exceptions import ConfigurationError
+from django_redis_components.dashboard.links import SHARD_PREFIX
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.pages import PAGES, page_of
@@ -33,6 +34,11 @@ else:
 View = Callable[[PageRequest], HttpResponse]
 #: Methods that pages accept, and those that forms accept.
 PAGE_METHODS, FORM_METHODS = ("GET", "HEAD"), ("GET", "HEAD", "POST")
+
+
+def with_shards(urls: list[URLPattern]) -> list[URLPattern]:
+    """Return the URLs, and before them those that name a shard."""
+    return [*(path(f"{SHARD_PREFIX}<str:shard_name>/{each.pattern}", each.callback) for each in urls), *urls]
 
 
 class UnmanagedAdmin(_ModelAdmin):
@@ -89,12 +95,12 @@ class UnmanagedAdmin(_ModelAdmin):
         site's LOGIN_URL, not the admin's.
         """
 
-        def permitted(request: HttpRequest, object_id: str = "") -> HttpResponse:
+        def permitted(request: HttpRequest, object_id: str = "", shard_name: str = "") -> HttpResponse:
             if not self.has_view_permission(request):
                 raise PermissionDenied
-            page_request = PageRequest(request, self, object_id)
+            page_request = PageRequest(request, self, object_id, shard_name)
             try:
-                return view(page_request)
+                return self._view_of_shard(page_request, view, has_object=False)
             except ConfigurationError as exc:
                 from django_redis_components.dashboard import responses
 
@@ -115,6 +121,22 @@ class UnmanagedAdmin(_ModelAdmin):
         wrapper.login_url = reverse_lazy("admin:login", current_app=self.admin_site.name)  # type: ignore[attr-defined]
         full = f"{self.opts.app_label}_{self.opts.model_name}_{name}" if name else None
         return path(route, wrapper, name=full)
+
+    def _view_of_shard(self, request: PageRequest, view: View, *, has_object: bool) -> HttpResponse:
+        """Call a view for the shard that the request names, or that has its object.
+
+        Args:
+            has_object: whether the id of the object was parsed.
+        """
+        from django_redis_components.dashboard import clients, responses, shard_choice
+
+        try:
+            shard = shard_choice.shard_of(request, has_object=has_object)
+        except ValueError as exc:
+            return responses.bad_request(request, exc)
+        request.links.shard = shard_choice.name_in_urls(shard)
+        with clients.showing(shard):
+            return view(request)
 
     def _verb_paths(self, route: str) -> list[URLPattern]:
         """Return the URLs of the verbs, each behind its permission and `READ_ONLY`."""
@@ -137,15 +159,17 @@ class PageAdmin(UnmanagedAdmin):
 
     def get_urls(self) -> list[URLPattern]:
         """Return the URLs of the page, of its verbs, and redirects."""
-        return [
-            self._path("", self.show, "changelist"),
-            self._path("add/", self.deny, "add"),
-            *self._verb_paths("{}/"),
-            self._path("<path:object_id>/history/", self.redirect, "history"),
-            self._path("<path:object_id>/delete/", self.deny, "delete"),
-            self._path("<path:object_id>/change/", self.redirect, "change"),
-            self._path("<path:object_id>/", self.redirect, ""),
-        ]
+        return with_shards(
+            [
+                self._path("", self.show, "changelist"),
+                self._path("add/", self.deny, "add"),
+                *self._verb_paths("{}/"),
+                self._path("<path:object_id>/history/", self.redirect, "history"),
+                self._path("<path:object_id>/delete/", self.deny, "delete"),
+                self._path("<path:object_id>/change/", self.redirect, "change"),
+                self._path("<path:object_id>/", self.redirect, ""),
+            ]
+        )
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         """Return whether the user sees the entry in the index."""
@@ -157,14 +181,16 @@ class ObjectAdmin(UnmanagedAdmin):
 
     def get_urls(self) -> list[URLPattern]:
         """Return the URLs. `quote` escapes ``_`` in ids, so no id clashes with the prefix ``_add``."""
-        return [
-            self._path("", self.index, "changelist"),
-            self._path("_add/", self.deny, "add"),
-            self._path("_history/<path:object_id>/", self.redirect, "history"),
-            self._path("_delete/<path:object_id>/", self.deny, "delete"),
-            *self._verb_paths("_verb/{}/<path:object_id>/"),
-            self._path("<path:object_id>/", self._with_id(self.show), "change"),
-        ]
+        return with_shards(
+            [
+                self._path("", self.index, "changelist"),
+                self._path("_add/", self.deny, "add"),
+                self._path("_history/<path:object_id>/", self.redirect, "history"),
+                self._path("_delete/<path:object_id>/", self.deny, "delete"),
+                *self._verb_paths("_verb/{}/<path:object_id>/"),
+                self._path("<path:object_id>/", self._with_id(self.show), "change"),
+            ]
+        )
 
     def index(self, request: PageRequest) -> HttpResponse:
         """Show the page of all objects, or what the page responds instead."""
@@ -194,7 +220,7 @@ class ObjectAdmin(UnmanagedAdmin):
                 from django_redis_components.dashboard import parameters, responses
 
                 return responses.not_found(request, str(exc), parameters.language_of(exc))
-            return view(request)
+            return self._view_of_shard(request, view, has_object=True)
 
         return wrapper
 

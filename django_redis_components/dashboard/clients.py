@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import threading
+from collections.abc import Iterator
+from contextvars import ContextVar
+from typing import cast
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.client.endpoint import Endpoint
 from django_redis_components.core.forks import after_fork_in_child
 from django_redis_components.core.settings import conf
-from django_redis_components.taskqueue.shards import Shard, home
+from django_redis_components.taskqueue.shard_clients import client_for
+from django_redis_components.taskqueue.shards import SITE, Shard, home
 
 #: Connect timeout in seconds. A longer one delays the page that reports an outage.
 CONNECT_S = 1.0
@@ -18,15 +23,23 @@ CONNECT_S = 1.0
 READ_S = 2.0
 
 _clients: dict[str, SyncClient] = {}
+_shown: ContextVar[Shard | None] = ContextVar("shown shard", default=None)
 _lock = threading.Lock()
 
 
 def client(alias: str) -> SyncClient:
     """Return the dashboard's client of a connection, shared by all threads.
 
+    If the task queue of the connection has shards on several servers, each request goes to the server of its key.
+
     Raises:
         ConfigurationError: the alias is unknown or misconfigured.
     """
+    return cast(SyncClient, client_for(alias, client_of_server)) if alias == SITE else client_of_server(alias)
+
+
+def client_of_server(alias: str) -> SyncClient:
+    """Return the dashboard's client of one server; see `client`."""
     with _lock:
         found = _clients.get(alias)
         if found is None:
@@ -35,8 +48,23 @@ def client(alias: str) -> SyncClient:
 
 
 def queue_shard() -> Shard:
-    """Return the shard of the task queue that the dashboard shows."""
-    return home(conf.settings().dashboard.using)
+    """Return the shard of the task queue that the page shows."""
+    return _shown.get() or home(conf.settings().dashboard.using)
+
+
+@contextlib.contextmanager
+def showing(shard: Shard) -> Iterator[None]:
+    """Let the pages show this shard in the block."""
+    token = _shown.set(shard)
+    try:
+        yield
+    finally:
+        _shown.reset(token)
+
+
+def queue_alias() -> str:
+    """Return the connection of the shard that the page shows."""
+    return queue_shard().alias
 
 
 def close_all() -> None:

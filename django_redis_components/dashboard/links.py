@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
 
 APP = "django_redis_components"
+#: What the URLs of a page of a shard have between the page and what follows.
+SHARD_PREFIX = "_in/"
 #: Longest name of a task whose class has a page, in characters: that of a module and a function.
 MAX_TASK_NAME = 500
 #: Raised for texts that no URL can have: empty ones, and lone surrogates, which other programs may have stored.
@@ -25,6 +27,9 @@ class Links:
 
     Args:
         model_admin: that of the page which has the links.
+
+    Attributes:
+        shard: name of the shard that the page shows, which all links keep; "" if there is one.
     """
 
     def __init__(self, http: HttpRequest, model_admin: ModelAdmin[Any]) -> None:
@@ -32,11 +37,16 @@ class Links:
         self._slug = str(model_admin.opts.model_name)
         self._site = model_admin.admin_site
         self._viewable: dict[str, bool] = {}
+        self.shard = ""
 
     @property
     def here(self) -> str:
         """The page itself, without a query."""
         return self.reverse(self._slug)
+
+    def without_shard(self) -> str:
+        """The page itself, or that of all objects, without a shard."""
+        return reverse(f"admin:{APP}_{self._slug}_changelist", current_app=self._site.name)
 
     def page(self, slug: str) -> str:
         """Return the URL of a page."""
@@ -91,6 +101,9 @@ class Links:
         """Return a URL, whether the user may open it or not. Empty parameters are left out."""
         name = f"admin:{APP}_{slug}_{view}"
         url = reverse(name, args=[quote(each) for each in args], current_app=self._site.name)
+        if self.shard:
+            start = reverse(f"admin:{APP}_{slug}_changelist", current_app=self._site.name)
+            url = f"{start}{SHARD_PREFIX}{self.shard}/{url.removeprefix(start)}"
         text = urlencode({key: value for key, value in query.items() if value})
         return f"{url}?{text}" if text else url
 

@@ -45,15 +45,19 @@ class PageRequest:
         page, model_admin: the page and its `ModelAdmin`.
         links: the URLs that the user may open.
         object_id: of the object that the URL names, or "".
+        shard_name: name of the shard that the URL names, or "".
         query: what `Page.parse` returned.
     """
 
-    def __init__(self, http: HttpRequest, model_admin: ModelAdmin[Any], object_id: str = "") -> None:
+    def __init__(
+        self, http: HttpRequest, model_admin: ModelAdmin[Any], object_id: str = "", shard_name: str = ""
+    ) -> None:
         self.http = http
         self.model_admin = model_admin
         self.page: Page = model_admin.page  # type: ignore[attr-defined]
         self.links = Links(http, model_admin)
         self.object_id = object_id
+        self.shard_name = shard_name
         self.query: Any = None
 
     @property

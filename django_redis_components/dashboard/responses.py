@@ -17,7 +17,7 @@ from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.settings import conf
 from django_redis_components.core.text import encodable, one_line
-from django_redis_components.dashboard import formats, json_data, outages
+from django_redis_components.dashboard import formats, json_data, outages, shard_choice
 from django_redis_components.dashboard.elements import cost_note
 from django_redis_components.dashboard.page import Page, PageRequest
 from django_redis_components.dashboard.pages import PAGES
@@ -198,6 +198,8 @@ def _admin_context(request: PageRequest) -> dict[str, Any]:
         "environment": _environment(),
         "tabs": _tabs(request),
         "search_url": request.links.page("tasksearch"),
+        "links": request.links,
+        "shards": shard_choice.links(request),
         "search_suggestions": suggestions,
     }
 

@@ -58,7 +58,8 @@ def read_snapshot(flow: Flow[T], using: str = "", counts_of: Callable[[T], Failu
     """
     using, cost, address = using or conf.settings().dashboard.using, Cost(), ""
     try:
-        endpoint = connections.endpoint(using)
+        is_of_queue = using == conf.settings().dashboard.using
+        endpoint = connections.endpoint(clients.queue_alias() if is_of_queue else using)
         address = str(endpoint)
         value, counts = run(BoundedClient(clients.client(using), cost), _with_counts(flow, using, counts_of))
     except Http404:

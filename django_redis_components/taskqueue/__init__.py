@@ -25,7 +25,7 @@ batches, batch_task         the option `batch`; the task whose function gets sev
 registry                    tasks by name and alias; a name from Redis is looked up here, never imported
 call_signature, json_codec  arguments: checked at the call; JSON encoding of further types
 sealing                     arguments that are encrypted before they leave the process
-enqueue                     a call becomes a message, which is sent at once or on commit
+enqueue, on_commit          a call becomes a message, which is sent at once or on commit; whose commit that is
 outbox                      rows of `contrib.outbox`: what a database keeps until it is sent
 origin, request_middleware  who enqueued a task; the middleware by which requests are known
 result, record, failure     `TaskResult`; the record it was read from; stored exceptions
@@ -35,7 +35,7 @@ run_start                   the result and the context of a task that is about t
 queue                       `Queue`: depths, metrics, and operations on all tasks of a queue
 fields                      the legend of stored data, for Python and Lua: fields, keys, states
 states                      states of tasks and outcomes of runs, one word for each
-shards                      where data of the queue lives: a connection and a hash tag
+shards, shard_clients       where data of the queue lives: a connection and a hash tag; flows over several of them
 store/                      the scripts, and the flows that call them: messages, records, queues
 flows/                      chains and groups
 schedules/                  periodic tasks: decorators, due times, the scheduler of the poller
@@ -151,6 +151,7 @@ from django_redis_components.taskqueue.exceptions import (
     ParentFailed,
     ParentsLost,
     PartiallyEnqueued,
+    PartlyDone,
     ResultTooLarge,
     ScheduleDoesNotExist,
     SealedArguments,
@@ -220,6 +221,7 @@ __all__ = [
     "ParentFailed",
     "ParentsLost",
     "PartiallyEnqueued",
+    "PartlyDone",
     "Progress",
     "Purge",
     "Queue",

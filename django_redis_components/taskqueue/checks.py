@@ -9,7 +9,7 @@ from django.core.checks import CheckMessage, Error
 
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.settings import conf
-from django_redis_components.taskqueue import defaults, outbox, registry, sealing
+from django_redis_components.taskqueue import defaults, outbox, registry, sealing, shards
 from django_redis_components.taskqueue.exceptions import InvalidTask, UnknownQueue
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.middleware import pipeline
@@ -34,6 +34,11 @@ def check_options() -> list[CheckMessage]:
         return [Error(problem, id="drc.E046") for task in registry.all_tasks() if (problem := _problem_of(task))]
     except ConfigurationError as exc:
         return [Error(str(exc), id="drc.E046")]
+
+
+def check_shards() -> list[CheckMessage]:
+    """Report shards and routes that contradict each other (drc.E053)."""
+    return [Error(problem, id="drc.E053") for problem in shards.problems()]
 
 
 def _problem_of(task: Any) -> str:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from django.core.exceptions import ImproperlyConfigured
-from django.db import DEFAULT_DB_ALIAS, connections, transaction
+from django.db import DEFAULT_DB_ALIAS, transaction
 from redis.exceptions import RedisError, ResponseError
 
 from django_redis_components.core import serialization
@@ -22,10 +21,12 @@ from django_redis_components.taskqueue.exceptions import InvalidTask, PartiallyE
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.json_codec import pack
 from django_redis_components.taskqueue.middleware import NewTask, pipeline
+from django_redis_components.taskqueue.on_commit import alias_in_transaction
 from django_redis_components.taskqueue.options import MAX_DELIVERIES, TaskOptions, check_queue, options_to_send
 from django_redis_components.taskqueue.record import check_metadata, encode_metadata
 from django_redis_components.taskqueue.result import TaskResult
-from django_redis_components.taskqueue.shards import Shard, home
+from django_redis_components.taskqueue.shard_clients import arun_over, run_over
+from django_redis_components.taskqueue.shards import Shard, home, place, shards_of
 from django_redis_components.taskqueue.store import task_records
 from django_redis_components.taskqueue.store.messages import TaskMessage, call_for, check_size, chunks, first_part
 from django_redis_components.taskqueue.store.scripts import ENQUEUE_PLAIN
@@ -84,7 +85,7 @@ def prepare(
         _set_options(message, task, *sent[:2])
     if metadata is not None:
         _set_metadata(message, fields, encode_metadata(metadata))
-    return TaskResult(task, task.name, message.id, home(task.connection), fields), message
+    return TaskResult(task, task.name, message.id, place(options.queue_name, task.connection), fields), message
 
 
 def _set_metadata(message: TaskMessage, fields: dict[str, bytes], encoded: bytes) -> None:
@@ -99,11 +100,12 @@ def _id_not_accepted(task_id: str) -> InvalidTask:
     )
 
 
-def send_one(result: TaskResult, using: str, message: TaskMessage) -> TaskResult:
+def send_one(result: TaskResult, message: TaskMessage) -> TaskResult:
     """Enqueue one task. This is the most frequent call, so it skips the flow drivers."""
-    shard = home(using)
+    shard = result._shard
     if message.nonce:
-        reply: Any = shard.run(task_records.send(shard, message))
+        shard, reply = run_over(shard.using, task_records.send_over(shards_of(shard.using), shard, message))
+        result._shard = shard
     else:
         call = call_for(shard, message)
         reply = shard.client().execute(call)
@@ -115,16 +117,21 @@ def send_one(result: TaskResult, using: str, message: TaskMessage) -> TaskResult
     return result
 
 
-async def asend_one(result: TaskResult, using: str, message: TaskMessage) -> TaskResult:
+async def asend_one(result: TaskResult, message: TaskMessage) -> TaskResult:
     """See `send_one`."""
-    shard = home(using)
-    result._set_accepted(await shard.arun(task_records.send(shard, message)), result.task.options)
+    if message.nonce:
+        result._shard, reply = await arun_over(
+            result.using, task_records.send_over(shards_of(result.using), result._shard, message)
+        )
+    else:
+        reply = await result._shard.arun(task_records.send(result._shard, message))
+    result._set_accepted(reply, result.task.options)
     await pipeline.anotify_enqueued([result])
     return result
 
 
-def send_many(prepared: Prepared, using: str) -> list[TaskResult]:
-    """Enqueue many tasks.
+def send_many(prepared: Prepared) -> list[TaskResult]:
+    """Enqueue many tasks of one shard.
 
     Raises:
         PartiallyEnqueued: Redis failed after it had accepted some tasks, or may have accepted some.
@@ -132,29 +139,29 @@ def send_many(prepared: Prepared, using: str) -> list[TaskResult]:
     """
     replies: list[task_records.Reply] = []
     error: Exception | None = None
-    shard = home(using)
+    shard = prepared[0][0]._shard if prepared else home()
     try:
         shard.run(task_records.send_many(shard, [message for _, message in prepared], replies))
     except (RedisError, RedisComponentsError) as exc:
         error = exc
     pipeline.notify_enqueued(_accepted(prepared, replies))
     if error is not None:
-        raise _failure(prepared, using, len(replies), error) from error
+        raise _failure(prepared, len(replies), error) from error
     return [result for result, _ in prepared]
 
 
-async def asend_many(prepared: Prepared, using: str) -> list[TaskResult]:
+async def asend_many(prepared: Prepared) -> list[TaskResult]:
     """See `send_many`."""
     replies: list[task_records.Reply] = []
     error: Exception | None = None
-    shard = home(using)
+    shard = prepared[0][0]._shard if prepared else home()
     try:
         await shard.arun(task_records.send_many(shard, [message for _, message in prepared], replies))
     except (RedisError, RedisComponentsError) as exc:
         error = exc
     await pipeline.anotify_enqueued(_accepted(prepared, replies))
     if error is not None:
-        raise _failure(prepared, using, len(replies), error) from error
+        raise _failure(prepared, len(replies), error) from error
     return [result for result, _ in prepared]
 
 
@@ -170,20 +177,20 @@ class _CommitHook:
     """Enqueues tasks on commit, together with those of the hooks that directly follow it in the same transaction.
 
     Django calls the hooks in order, and stops at one that raises. So a hook takes the tasks of the next ones up to the
-    first that is not its like: a hook of the site, another connection, or a task with an id. Without those between
+    first that is not its like: a hook of the site, another shard, or a task with an id. Without those between
     them, the tasks of a transaction cost one round trip. A hook of a savepoint that was rolled back is not among them.
 
     Attributes:
         prepared: the tasks to send; empty after an earlier hook has sent them.
-        using: alias of the connection.
+        shard: of the tasks.
         hooks: the list that the database connection takes the hooks from, shared by the hooks of a transaction.
     """
 
-    __slots__ = ("hooks", "prepared", "using")
+    __slots__ = ("hooks", "prepared", "shard")
 
-    def __init__(self, prepared: Prepared, using: str) -> None:
+    def __init__(self, prepared: Prepared) -> None:
         self.prepared = prepared
-        self.using = using
+        self.shard = prepared[0][0]._shard
         self.hooks: list[Any] = []
 
     def __call__(self) -> None:
@@ -199,9 +206,9 @@ class _CommitHook:
     def _send(self, prepared: Prepared) -> None:
         if len(prepared) == 1:
             [(result, message)] = prepared
-            send_one(result, self.using, message)
+            send_one(result, message)
         else:
-            send_many(prepared, self.using)
+            send_many(prepared)
 
     def register(self, alias: str) -> None:
         """Register the hook with the database of this alias."""
@@ -225,7 +232,7 @@ class _CommitHook:
         return following
 
     def _can_send(self, hook: object) -> bool:
-        return type(hook) is type(self) and hook.using == self.using and not _has_own_id(hook.prepared)
+        return type(hook) is type(self) and hook.shard == self.shard and not _has_own_id(hook.prepared)
 
 
 class _OutboxHook(_CommitHook):
@@ -237,15 +244,15 @@ class _OutboxHook(_CommitHook):
 
     __slots__ = ("stored_at",)
 
-    def __init__(self, prepared: Prepared, using: str) -> None:
-        super().__init__(prepared, using)
+    def __init__(self, prepared: Prepared) -> None:
+        super().__init__(prepared)
         self.stored_at = time.monotonic()
 
     def _send(self, prepared: Prepared) -> None:
         replies: list[task_records.Reply] = []
-        flow = _send_stored(home(self.using), [message for _, message in prepared], replies)
+        flow = _send_stored(self.shard, [message for _, message in prepared], replies)
         try:
-            outbox.try_to_send(flow, self.using, self.stored_at)
+            outbox.try_to_send(flow, self.shard, self.stored_at)
         finally:
             pipeline.notify_enqueued(_accepted(prepared, replies))
 
@@ -267,28 +274,31 @@ def _has_own_id(prepared: Prepared) -> bool:
     return any(message.nonce for _, message in prepared)
 
 
-def send_on_commit(prepared: Prepared, using: str, options: TaskOptions) -> bool:
+def send_on_commit(prepared: Prepared, options: TaskOptions) -> bool:
     """Enqueue tasks when the surrounding transaction commits; False without a transaction or database.
 
     With the outbox they are stored, and sent when the rows are committed: at once without a transaction.
 
     Args:
-        using: alias of the connection.
-        options: of the tasks; for `database` see `call_on_commit`.
+        prepared: tasks of one shard.
+        options: of them; for `database` see `call_on_commit`.
 
     Raises:
         InvalidTask: see `call_on_commit`; or the outbox is not installed.
         django.db.Error: the rows cannot be stored.
     """
+    if not prepared:
+        return False
     if outbox.is_used(options):
-        rows = [outbox.row_of(message) for _, message in prepared]
-        alias = store_in_outbox(rows, using, options.database)
+        shard = prepared[0][0]._shard
+        rows = [outbox.row_of(shard, message) for _, message in prepared]
+        alias = store_in_outbox(rows, shard.using, options.database)
         if alias is not None:
-            _OutboxHook(prepared, using).register(alias)
+            _OutboxHook(prepared).register(alias)
         return True
-    alias = _alias_in_transaction(options.database)
+    alias = alias_in_transaction(options.database)
     if alias is not None:
-        _CommitHook(prepared, using).register(alias)
+        _CommitHook(prepared).register(alias)
     return alias is not None
 
 
@@ -306,58 +316,10 @@ def store_in_outbox(rows: Sequence[outbox.OutboxRow], using: str, database: str 
     """
     if using not in conf.settings().connections:
         client_connections.endpoint(using)
-    alias = _alias_in_transaction(database) or database or DEFAULT_DB_ALIAS
+    alias = alias_in_transaction(database) or database or DEFAULT_DB_ALIAS
     outbox.storage().add(rows, using, alias)
     connection = transaction.get_connection(alias)
     return alias if connection.in_atomic_block or connection.get_autocommit() else None
-
-
-def call_on_commit(send: Callable[[], object], database: str | None = None) -> bool:
-    """Call `send` when the surrounding transaction commits; False without a transaction or database.
-
-    Args:
-        database: alias of the database whose commit is awaited. None: the default database if it is in a
-            transaction, else the one that is.
-
-    Raises:
-        InvalidTask: several databases are in a transaction, and `database` is None.
-        django.db.transaction.TransactionManagementError: autocommit is off, and the transaction is without `atomic`.
-        django.utils.connection.ConnectionDoesNotExist: there is no such database.
-    """
-    alias = _alias_in_transaction(database)
-    if alias is not None:
-        transaction.on_commit(send, using=alias)
-    return alias is not None
-
-
-def _alias_in_transaction(database: str | None) -> str | None:
-    """The alias of the database whose commit is awaited; None if it is not in a transaction."""
-    alias = _database_in_transaction() if database is None else database
-    if alias is None or not _is_in_transaction(transaction.get_connection(alias)):
-        return None
-    return alias
-
-
-def _is_in_transaction(connection: Any) -> bool:
-    """Return whether a database is in a transaction, also in one without `atomic`, for which Django refuses hooks."""
-    return connection.in_atomic_block or (connection.connection is not None and not connection.autocommit)
-
-
-def _database_in_transaction() -> str | None:
-    """Alias of the database that is in a transaction in this thread."""
-    try:
-        aliases = [each.alias for each in connections.all(initialized_only=True) if _is_in_transaction(each)]
-    except ImproperlyConfigured:  # a site without a database
-        return None
-    if DEFAULT_DB_ALIAS in aliases:
-        return DEFAULT_DB_ALIAS
-    if len(aliases) > 1:
-        names = ", ".join(map(repr, sorted(aliases)))
-        raise InvalidTask(
-            f"Several databases are in a transaction ({names}). Choose the one whose commit sends the task:"
-            f" using(database={min(aliases)!r})."
-        )
-    return aliases[0] if aliases else None
 
 
 def _set_options(message: TaskMessage, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
@@ -382,7 +344,7 @@ def _set_options(message: TaskMessage, task: Any, args: Sequence[Any], kwargs: M
         message.unique = claim_of(options.unique, task.name, task._enqueue_func, args, kwargs)
 
 
-def _failure(prepared: Prepared, using: str, count: int, error: Exception) -> Exception:
+def _failure(prepared: Prepared, count: int, error: Exception) -> Exception:
     """The error of `send_many` after `count` tasks were accepted."""
     rest = prepared[count:]
     # A part that the server answered with an error was not executed; one without an answer may have been.
@@ -394,6 +356,6 @@ def _failure(prepared: Prepared, using: str, count: int, error: Exception) -> Ex
         accepted=results[:count],
         unconfirmed=results[count : count + part],
         not_sent=results[count + part :],
-        resend=partial(send_many, rest, using),
-        aresend=partial(asend_many, rest, using),
+        resend=partial(send_many, rest),
+        aresend=partial(asend_many, rest),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from redis.exceptions import RedisError
@@ -255,6 +255,21 @@ class GroupNotOpen(TaskQueueError):
     def __init__(self, task_id: str, reason: str) -> None:
         super().__init__(f"Task {task_id} cannot add tasks to its group: {reason}")
         self.id = task_id
+
+
+class PartlyDone(TaskQueueError, RedisError):
+    """Raised when an operation on a queue was done in some shards and failed in others. Repeating it completes it.
+
+    Attributes:
+        done: names of the shards in which it was done.
+        failed: the errors of the others, by their names.
+    """
+
+    def __init__(self, done: Sequence[str], failed: Mapping[str, Exception]) -> None:
+        errors = "; ".join(f"shard {name}: {error}" for name, error in failed.items())
+        super().__init__(f"Done in shard {', '.join(done)}, and not elsewhere ({errors}). Repeat it to complete it.")
+        self.done = list(done)
+        self.failed = dict(failed)
 
 
 class ParentsLost(TaskQueueError):

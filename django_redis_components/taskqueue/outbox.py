@@ -28,7 +28,7 @@ from django_redis_components.taskqueue.exceptions import InvalidTask, TaskIdConf
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.options import TaskOptions
 from django_redis_components.taskqueue.outage_log import OutageLog, describe_error
-from django_redis_components.taskqueue.shards import Shard
+from django_redis_components.taskqueue.shards import Shard, home, named
 from django_redis_components.taskqueue.store.messages import TaskMessage
 from django_redis_components.taskqueue.store.scripts import ENQUEUE_FLOW, ENQUEUE_ONCE
 
@@ -99,14 +99,20 @@ def token_of(message: TaskMessage) -> str:
     return message.nonce or message.id
 
 
-def row_of(message: TaskMessage) -> OutboxRow:
+def row_of(shard: Shard, message: TaskMessage) -> OutboxRow:
     """Return the row of a task."""
-    return OutboxRow(token_of(message), serialization.encode({"task": _plain(message.arguments)}))
+    return _row(shard, token_of(message), {"task": _plain(message.arguments)})
 
 
-def row_of_flow(flow_id: str, calls: Sequence[Call]) -> OutboxRow:
+def row_of_flow(shard: Shard, flow_id: str, calls: Sequence[Call]) -> OutboxRow:
     """Return the row of a flow: the calls that write it."""
-    return OutboxRow(flow_id, serialization.encode({"flow": [_plain(call.args) for call in calls]}))
+    return _row(shard, flow_id, {"flow": [_plain(call.args) for call in calls]})
+
+
+def _row(shard: Shard, token: str, content: dict[str, Any]) -> OutboxRow:
+    """Return a row. It names its shard: only that one recognizes the token, and the route may change meanwhile."""
+    named = {} if shard == home(shard.using) else {"shard": shard.name}
+    return OutboxRow(token, serialization.encode({**content, **named}))
 
 
 def send_once(shard: Shard, messages: Sequence[tuple[str, Sequence[Any]]]) -> Call:
@@ -119,32 +125,37 @@ def send_once(shard: Shard, messages: Sequence[tuple[str, Sequence[Any]]]) -> Ca
     return ENQUEUE_ONCE(base=shard.base, tasks=tasks)
 
 
-def calls_of(shard: Shard, rows: Sequence[OutboxRow]) -> Iterator[tuple[list[OutboxRow], list[Call]]]:
+def calls_of(using: str, rows: Sequence[OutboxRow]) -> Iterator[tuple[Shard, list[OutboxRow], list[Call]]]:
     """Yield rows, and the calls that send them, in order: the tasks between two flows share one, a flow has its own.
+
+    Tasks of another shard are sent by another call.
 
     Args:
         rows: at most `messages.CHUNK`, of about `messages.CHUNK_BYTES`.
 
     Raises:
-        ValueError: a row is not one of this format.
+        ValueError: a row is not one of this format, or its shard does not exist.
     """
     decoded = [(row, *_decoded(row)) for row in rows]
-    for kind, some in itertools.groupby(decoded, key=lambda each: each[1]):
+    for (kind, name), some in itertools.groupby(decoded, key=lambda each: (each[1], each[3])):
+        shard = named(name, using) if name else home(using)
         if kind == "task":
             tasks = list(some)
-            yield [row for row, *_ in tasks], [send_once(shard, [(row.token, content) for row, _, content in tasks])]
+            call = send_once(shard, [(row.token, content) for row, _, content, _ in tasks])
+            yield shard, [row for row, *_ in tasks], [call]
         else:
-            for row, _, content in some:
-                yield [row], [Call(ENQUEUE_FLOW, (shard.base,), tuple(arguments)) for arguments in content]
+            for row, _, content, _ in some:
+                yield shard, [row], [Call(ENQUEUE_FLOW, (shard.base,), tuple(arguments)) for arguments in content]
 
 
-def try_to_send(flow: Flow[None], using: str, stored_at: float) -> None:
+def try_to_send(flow: Flow[None], shard: Shard, stored_at: float) -> None:
     """Send tasks whose rows are committed. What fails is left to the relay.
 
     It waits for at most ``PAGE_TIMEOUT``, and not at all while Redis is known to be away.
 
     Args:
         flow: sends them.
+        shard: of the tasks.
         stored_at: when their rows were written, on the monotonic clock.
 
     Raises:
@@ -153,6 +164,7 @@ def try_to_send(flow: Flow[None], using: str, stored_at: float) -> None:
     failpoints.reach("after_commit")
     if time.monotonic() - stored_at > DIRECT_S:
         return
+    using = shard.alias
     outage = _outages.get(using) or _outages.setdefault(using, OutageLog(logger.warning, logger.info, "Outbox: "))
     try:
         run(connections.page_client(using), flow)
@@ -165,13 +177,17 @@ def try_to_send(flow: Flow[None], using: str, stored_at: float) -> None:
     failpoints.reach("after_send")
 
 
-def _decoded(row: OutboxRow) -> tuple[str, list[Any]]:
-    """Return "task" and the arguments of enqueue.lua, or "flow" and those of each call of enqueue_flow.lua."""
+def _decoded(row: OutboxRow) -> tuple[str, list[Any], str]:
+    """Return "task" and the arguments of enqueue.lua, or "flow" and those of each call of enqueue_flow.lua.
+
+    The third value is the name of the shard; "" for the home shard.
+    """
     content = serialization.decode(row.message)
+    shard = content.pop("shard", "") if isinstance(content, dict) else ""
     if not isinstance(content, dict) or len(content) != 1 or not {"task", "flow"} & content.keys():
         raise ValueError(f"Row {row.token!r} is neither a task nor a flow.")
     [(kind, arguments)] = content.items()
-    return kind, arguments
+    return kind, arguments, shard
 
 
 def _plain(arguments: Sequence[Any]) -> list[Any]:

@@ -65,6 +65,8 @@ class Poller:
     Attributes:
         is_active: whether it has the lease.
         scheduler: sends the periodic tasks.
+        wakeups: what it waits for.
+        is_unavailable: whether the last round or wait has failed.
         next_round_at, next_prune_at: on the monotonic clock.
     """
 
@@ -94,7 +96,7 @@ class Poller:
         self._keep_ms = to_ms(settings.failed_ttl_s, "failed_ttl")
         self._failed_limit = settings.failed_limit
         self._finished_bounds = finished_bounds()
-        self._wakeups = WakeupListener(client, [shard.wakeup("poller"), *other_keys], wake_fd=wake_fd)
+        self.wakeups = WakeupListener(shard.client(), [shard.wakeup("poller"), *other_keys], wake_fd=wake_fd)
         self._round_s = min(ROUND_S, self._lease_s / 6)
         # At most a third of a lease: after half of one without contact, nothing is recovered for a while.
         self._idle_round_s = min(IDLE_ROUND_S, self._lease_s / 3)
@@ -103,7 +105,7 @@ class Poller:
         self.next_prune_at = 0.0
         self.next_round_at = 0.0
         self._wake_fd = wake_fd
-        self._is_unavailable = False
+        self.is_unavailable = False
         self._outage = OutageLog(logger.warning, logger.info, "Poller: ")
         self._errors = RepeatedErrorLog(logger, "A round of the poller")
         self._report = FailureReport(shard, client, self.id)
@@ -117,7 +119,7 @@ class Poller:
         try:
             with slot_wait_limit(0):  # it counts as an outage: workers then have time to renew their leases
                 self.next_round_at = time.monotonic() + self._round()
-            self._is_unavailable = False
+            self.is_unavailable = False
             self._outage.succeeded()
             self._errors.succeeded()
             self._report.remove()
@@ -136,24 +138,32 @@ class Poller:
         Returns:
             Whether one of the other keys was written.
         """
-        seconds = max(0.0, min(seconds, self.next_round_at - time.monotonic()))
-        if self._is_unavailable:
+        seconds = self.seconds_to_round(seconds)
+        if self.is_unavailable:
             watched = [] if self._wake_fd is None else [self._wake_fd]
             select.select(watched, [], [], seconds)
             return False
         try:
-            was_woken = self._wakeups.wait(seconds)
+            was_woken = self.wakeups.wait(seconds)
         except RedisError as exc:
             self._on_error(exc)
             return False
-        is_own_key = self._wakeups.last_key == self._shard.wakeup("poller")
-        if was_woken and is_own_key:
+        return was_woken and self.note_wakeup()
+
+    def seconds_to_round(self, seconds: float) -> float:
+        """Return the seconds until the next round, at most `seconds`."""
+        return max(0.0, min(seconds, self.next_round_at - time.monotonic()))
+
+    def note_wakeup(self) -> bool:
+        """Start a round after a wakeup of the poller; return whether it was one of the other keys."""
+        is_own_key = self.wakeups.last_key == self._shard.wakeup("poller")
+        if is_own_key:
             self.next_round_at = 0.0
-        return was_woken and not is_own_key
+        return not is_own_key
 
     def close(self) -> None:
         """Release the lease, so that another poller is active at once."""
-        self._wakeups.close()
+        self.wakeups.close()
         if self.is_active:
             key = self._shard.key(Key.poller)
             with contextlib.suppress(RedisError):
@@ -233,7 +243,7 @@ class Poller:
     def _back_off(self) -> None:
         self.next_round_at = time.monotonic() + random.uniform(self._backoff_s / 4, self._backoff_s)
         self._backoff_s = min(MAX_BACKOFF_S, 2 * self._backoff_s)
-        self._is_unavailable = True
+        self.is_unavailable = True
         self._contact = "error"
         self.scheduler.invalidate()
         self.is_active = False

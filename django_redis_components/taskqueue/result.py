@@ -13,7 +13,8 @@ from django_redis_components.taskqueue.exceptions import InvalidTask
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.options import TaskOptions
 from django_redis_components.taskqueue.record import R_co, TaskRecord
-from django_redis_components.taskqueue.shards import Shard, home
+from django_redis_components.taskqueue.shard_clients import arun_over, run_over
+from django_redis_components.taskqueue.shards import Shard, shards_of
 from django_redis_components.taskqueue.states import State
 from django_redis_components.taskqueue.store import task_control, task_records
 from django_redis_components.taskqueue.task_update import TaskChanges, update
@@ -49,7 +50,7 @@ class TaskResult(TaskRecord[R_co]):
     @property
     def using(self) -> str:
         """Alias of the connection."""
-        return self._shard.alias
+        return self._shard.using
 
     def __repr__(self) -> str:
         return f"<TaskResult {self.id} of {self.name}: {self.state}>"
@@ -210,18 +211,16 @@ def get_result(task_id: str, *, using: str = "default") -> TaskResult:
     Raises:
         TaskResultDoesNotExist: no task has this id, or its result has expired.
     """
-    shard = home(using)
-    return shard.run(_read(shard, task_id))
+    return run_over(using, _read(using, task_id))
 
 
 async def aget_result(task_id: str, *, using: str = "default") -> TaskResult:
     """See `get_result`."""
-    shard = home(using)
-    return await shard.arun(_read(shard, task_id))
+    return await arun_over(using, _read(using, task_id))
 
 
-def _read(shard: Shard, task_id: str) -> Flow[TaskResult]:
-    fields, failures = yield from task_records.read(shard, task_id)
+def _read(using: str, task_id: str) -> Flow[TaskResult]:
+    shard, fields, failures = yield from task_records.find(shards_of(using), task_id)
     name = fields[Field.task_name].decode()
     return TaskResult(registry.find(name), name, task_id, shard, fields, failures)
 

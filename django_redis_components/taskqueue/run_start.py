@@ -42,7 +42,7 @@ def _needs_record(task: Any, job: Job) -> bool:
 
 def _result_of(task: Any, job: Job, using: str, found: Record | None) -> tuple[TaskResult, TaskContext | None]:
     fields, failures = found or (record_from_job(job), [])
-    result: TaskResult = TaskResult(task, job.name, job.id, home(using), fields, failures)
+    result: TaskResult = TaskResult(task, job.name, job.id, job.shard or home(using), fields, failures)
     if not _has_context(task):
         return result, None
     return result, TaskContext(result, job, result.metadata if found else None)
@@ -51,7 +51,7 @@ def _result_of(task: Any, job: Job, using: str, found: Record | None) -> tuple[T
 def read_record(job: Job, using: str) -> Record | None:
     """The record and the failures of a job that is about to run; None if Redis cannot be read."""
     try:
-        shard = home(using)
+        shard = job.shard or home(using)
         return shard.run(task_records.read(shard, job.id))
     except (RedisError, TaskQueueError) as exc:
         _log_unread(job, exc)
@@ -61,7 +61,7 @@ def read_record(job: Job, using: str) -> Record | None:
 async def aread_record(job: Job, using: str) -> Record | None:
     """See `read_record`."""
     try:
-        shard = home(using)
+        shard = job.shard or home(using)
         return await shard.arun(task_records.read(shard, job.id))
     # Tested; but Python 3.11 stops tracing a frame that an error reaches through nested generators.
     except (RedisError, TaskQueueError) as exc:  # pragma: no cover

@@ -6,12 +6,13 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 
 from redis.exceptions import ConnectionError, NoPermissionError, OutOfMemoryError, RedisError, TimeoutError
 
 from django_redis_components.core import keys
-from django_redis_components.core.client import connections
+from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.client.retry import AUTHENTICATION_ERRORS, NOT_EXECUTED_ERRORS
 from django_redis_components.core.protocol import Command, run
 from django_redis_components.core.slot_waits import slot_wait_limit
@@ -21,13 +22,13 @@ from django_redis_components.taskqueue import forks, registry
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.options import check_queue
 from django_redis_components.taskqueue.outage_log import OutageLog
-from django_redis_components.taskqueue.poller import Poller
-from django_redis_components.taskqueue.schedules import schedule
-from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.shard_clients import prompt_client
+from django_redis_components.taskqueue.shards import Shard, shards_of
 from django_redis_components.taskqueue.stats.queue_stats import eviction_policy_of
 from django_redis_components.taskqueue.store.unregistered import requeue_unregistered
 from django_redis_components.taskqueue.supervisor.autoreload import ReloaderClient
 from django_redis_components.taskqueue.supervisor.health import Health
+from django_redis_components.taskqueue.supervisor.shard_keeper import ShardKeeper, source_of
 from django_redis_components.taskqueue.supervisor.supervisor import Supervisor
 from django_redis_components.taskqueue.worker.options import WorkerOptions
 from django_redis_components.taskqueue.worker.process import check_memory
@@ -77,9 +78,8 @@ def run_worker(
     stops, _ = _handle_stop_signals()
     quiets: list[int] = []
     forks.set_signal_handler(QUIET, lambda number, _: quiets.append(number))
-    _retry_until_available(lambda: _check_eviction(using), log, stops, reloader)
-    _retry_until_available(lambda: _check_formats(using), log, stops, reloader)
-    _retry_until_available(lambda: requeue_unregistered(options.queues, using), log, stops, reloader)
+    prepare_shard = partial(_prepare_shard, queues=options.queues)
+    _retry_until_available(lambda: _reach_any(using, prepare_shard), log, stops, reloader)
     if stops:
         return 0
     for line in describe_worker(options, processes=processes, poller=poller, using=using):
@@ -149,16 +149,18 @@ def run_poller(log: Log, *, using: str = "default", beside: AbstractContextManag
     """
     registry.autodiscover()
     stops, wake_fd = _handle_stop_signals()
-    _retry_until_available(lambda: _check_eviction(using), log, stops)
-    _retry_until_available(lambda: _check_formats(using), log, stops)
-    schedules = schedule.registered(using)
-    poller = Poller(home(using), connections.client(using), wake_fd=wake_fd, schedules=schedules)
-    log(f"Poller {poller.id}: started with {counted(len(schedules), 'schedule')}.")
+    _retry_until_available(lambda: _reach_any(using, _prepare_shard), log, stops)
+    shards = shards_of(using)
+    keepers = [ShardKeeper(shard, None, (), wake_fd, poller=True) for shard in shards]
+    source = source_of(keepers, wake_fd)
+    for keeper in keepers:
+        log(keeper.describe())
     with beside or nullcontext():
         while not stops:
-            poller.step()
-            poller.wait(60.0)
-        poller.close()
+            for keeper in keepers:
+                keeper.step()
+            source.wait(60.0)
+        source.close()
     log("Poller stopped.")
     return 0
 
@@ -206,12 +208,35 @@ def _retry_until_available(
             return
 
 
-def _check_formats(using: str) -> None:
+def _reach_any(using: str, prepare: Callable[[Shard], None]) -> None:
+    """Prepare the shards that answer. Those that do not are logged; an error is raised if none does."""
+    shards, errors = shards_of(using), list[RedisError]()
+    for shard in shards:
+        try:
+            prepare(shard)
+        except RedisError as exc:
+            if len(shards) == 1 or not _is_temporary(exc):
+                raise
+            logger.warning("Shard %s: %s; the other shards are served.", shard.name, exc)
+            errors.append(exc)
+    if len(errors) == len(shards):
+        raise errors[0]
+
+
+def _prepare_shard(shard: Shard, queues: Sequence[str] = ()) -> None:
+    """Check a shard's server and its stored data, and requeue the unregistered tasks of these queues."""
+    client = prompt_client(shard)
+    _check_eviction(shard, client)
+    _check_formats(client)
+    if queues:
+        requeue_unregistered(shard, queues)
+
+
+def _check_formats(client: SyncClient) -> None:
     """Compare the formats of the stored data with those of this release, and record these.
 
     A site whose Redis user has no right to the key yet, or whose server is full, needs its workers nevertheless.
     """
-    client = connections.client(using)
     try:
         run(client, record_formats(str(client.endpoint)))
     except (NoPermissionError, OutOfMemoryError) as exc:
@@ -219,9 +244,9 @@ def _check_formats(using: str) -> None:
         logger.warning(message, formats_key(), exc)
 
 
-def _check_eviction(using: str) -> None:
+def _check_eviction(shard: Shard, client: SyncClient) -> None:
     try:
-        info = connections.client(using).execute(Command("INFO", "memory", key=home(using).base, retry=True))
+        info = client.execute(Command("INFO", "memory", key=shard.base, retry=True))
     except NoPermissionError:  # the server is available, which is sufficient; its policy stays unknown
         return
     policy = eviction_policy_of(info)

@@ -13,6 +13,7 @@ from asgiref.sync import async_to_sync, sync_to_async
 
 from django_redis_components.core.arguments import short_repr
 from django_redis_components.core.decorators import without_stop_iteration
+from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import Seconds
 from django_redis_components.taskqueue import defaults, registry
@@ -33,7 +34,8 @@ from django_redis_components.taskqueue.flows.signature import Signature
 from django_redis_components.taskqueue.middleware import Middleware
 from django_redis_components.taskqueue.options import SendingOptions, TaskOptions, options_with
 from django_redis_components.taskqueue.result import TaskResult
-from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.shard_clients import arun_over, run_over
+from django_redis_components.taskqueue.shards import shards_of
 from django_redis_components.taskqueue.store import task_records
 from django_redis_components.taskqueue.store.messages import TaskMessage
 
@@ -215,14 +217,14 @@ class Task(Generic[P, R, V]):
         if conf.settings().taskqueue.enqueue_on_commit:
             return self.enqueue_on_commit(*args, **kwargs)
         result, message = prepare(self, args, kwargs, accepts_id=True)
-        return send_one(result, self.connection, message)
+        return send_one(result, message)
 
     async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> TaskResult[V]:
         """See `enqueue`."""
         if conf.settings().taskqueue.enqueue_on_commit:
             return await self.aenqueue_on_commit(*args, **kwargs)
         result, message = prepare(self, args, kwargs, accepts_id=True)
-        return await asend_one(result, self.connection, message)
+        return await asend_one(result, message)
 
     def enqueue_many(self, calls: Iterable[Arguments | Signature]) -> list[TaskResult[V]]:
         """Enqueue a call for each (args, kwargs), or `si(…)` of this task.
@@ -243,17 +245,17 @@ class Task(Generic[P, R, V]):
         """
         prepared = self._prepare_many(calls)
         by_setting = conf.settings().taskqueue.enqueue_on_commit
-        if not (by_setting and send_on_commit(prepared, self.connection, self.options)):
-            send_many(prepared, self.connection)
+        if not (by_setting and send_on_commit(prepared, self.options)):
+            send_many(prepared)
         return [result for result, _ in prepared]
 
     async def aenqueue_many(self, calls: Iterable[Arguments | Signature]) -> list[TaskResult[V]]:
         """See `enqueue_many`."""
         prepared = self._prepare_many(calls)
         by_setting = conf.settings().taskqueue.enqueue_on_commit
-        if by_setting and await sync_to_async(send_on_commit)(prepared, self.connection, self.options):
+        if by_setting and await sync_to_async(send_on_commit)(prepared, self.options):
             return [result for result, _ in prepared]
-        return await asend_many(prepared, self.connection)
+        return await asend_many(prepared)
 
     def enqueue_on_commit(self, /, *args: P.args, **kwargs: P.kwargs) -> TaskResult[V]:
         """Enqueue a call when the surrounding transaction commits, or never if it is rolled back.
@@ -268,16 +270,16 @@ class Task(Generic[P, R, V]):
         outage of Redis or a crash of this process delays it, and loses nothing.
         """
         result, message = prepare(self, args, kwargs, accepts_id=True)
-        if not send_on_commit([(result, message)], self.connection, self.options):
-            send_one(result, self.connection, message)
+        if not send_on_commit([(result, message)], self.options):
+            send_one(result, message)
         return result
 
     async def aenqueue_on_commit(self, /, *args: P.args, **kwargs: P.kwargs) -> TaskResult[V]:
         """See `enqueue_on_commit`. Transactions belong to Django's thread for synchronous code; it is asked there."""
         result, message = prepare(self, args, kwargs, accepts_id=True)
-        if await sync_to_async(send_on_commit)([(result, message)], self.connection, self.options):
+        if await sync_to_async(send_on_commit)([(result, message)], self.options):
             return result
-        return await asend_one(result, self.connection, message)
+        return await asend_one(result, message)
 
     @overload
     def s(self: Task[Concatenate[Any, Q], R, V], /, *args: Q.args, **kwargs: Q.kwargs) -> Signature: ...
@@ -301,13 +303,11 @@ class Task(Generic[P, R, V]):
             TaskResultDoesNotExist: no task has this id, or its result has expired.
             TaskResultMismatch: the id belongs to another task.
         """
-        shard = home(self.connection)
-        return self._result_of(task_id, shard.run(task_records.read(shard, task_id)))
+        return self._result_of(task_id, run_over(self.connection, self._find(task_id)))
 
     async def aget_result(self, task_id: str) -> TaskResult[V]:
         """See `get_result`."""
-        shard = home(self.connection)
-        return self._result_of(task_id, await shard.arun(task_records.read(shard, task_id)))
+        return self._result_of(task_id, await arun_over(self.connection, self._find(task_id)))
 
     @property
     def _enqueue_func(self) -> Callable[..., Any]:
@@ -338,12 +338,15 @@ class Task(Generic[P, R, V]):
         if signature is not None:
             signature.check(self.name, args, kwargs)
 
-    def _result_of(self, task_id: str, record: tuple[task_records.Fields, list[bytes]]) -> TaskResult[V]:
-        fields, failures = record
+    def _find(self, task_id: str) -> Flow[task_records.Found]:
+        return task_records.find(shards_of(self.connection), task_id)
+
+    def _result_of(self, task_id: str, found: task_records.Found) -> TaskResult[V]:
+        shard, fields, failures = found
         name = fields[Field.task_name].decode()
         if name != self.name and name not in self.aliases:
             raise TaskResultMismatch(f"Task {task_id} is a {name}, not a {self.name}.")
-        return TaskResult(self, name, task_id, home(self.connection), fields, failures)
+        return TaskResult(self, name, task_id, shard, fields, failures)
 
     def _prepare_many(self, calls: Iterable[Arguments | Signature]) -> list[tuple[TaskResult[V], TaskMessage]]:
         pairs = [_check_pair(self, number, call) for number, call in enumerate(calls)]

@@ -11,7 +11,6 @@ from asgiref.sync import sync_to_async
 from django_redis_components.core.client import connections
 from django_redis_components.core.decorators import without_stop_iteration
 from django_redis_components.core.protocol import BlockingPop, Call, Command
-from django_redis_components.taskqueue.shards import home
 from django_redis_components.testing.request_parser import is_taskqueue_request
 
 #: Answers a request of the task queue to a connection in place of Redis: the reply, or NOT_INTERCEPTED to send it.
@@ -33,11 +32,7 @@ class ClientProxy:
 
     def execute(self, request: Call | Command) -> Any:
         """Return the reply to one request."""
-        reply = (
-            self._intercept(request, self._using)
-            if is_taskqueue_request(home(self._using), request)
-            else NOT_INTERCEPTED
-        )
+        reply = self._intercept(request, self._using) if is_taskqueue_request(request) else NOT_INTERCEPTED
         return self._client(self._using).execute(request) if reply is NOT_INTERCEPTED else reply
 
     def execute_many(self, requests: Sequence[Call | Command]) -> list[Any]:
@@ -66,7 +61,7 @@ class AsyncClientProxy:
         run_in_the_test = without_stop_iteration(self._intercept)
         reply = (
             await sync_to_async(run_in_the_test)(request, self._using)
-            if is_taskqueue_request(home(self._using), request)
+            if is_taskqueue_request(request)
             else NOT_INTERCEPTED
         )
         return await self._client(self._using).execute(request) if reply is NOT_INTERCEPTED else reply

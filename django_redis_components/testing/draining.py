@@ -9,16 +9,17 @@ import secrets
 from collections.abc import Sequence
 
 from django_redis_components.core import keys
-from django_redis_components.core.protocol import Batch, Command, Flow, Read, run
+from django_redis_components.core.protocol import Batch, Command, Flow, Read
 from django_redis_components.core.units import Seconds, to_seconds
 from django_redis_components.taskqueue import NotScheduled, TaskResult, registry
 from django_redis_components.taskqueue.fields import Part, Turn
-from django_redis_components.taskqueue.shards import Shard, home
+from django_redis_components.taskqueue.shards import Shard, shards_of
 from django_redis_components.taskqueue.stats import queue_stats
 from django_redis_components.taskqueue.store import task_control, task_records
 from django_redis_components.taskqueue.store.job import Job
 from django_redis_components.taskqueue.worker.batch_execution import execute_leased
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
+from django_redis_components.taskqueue.worker.sharded_fetcher import ShardedFetcher
 from django_redis_components.testing.failures import FailureRecorder
 
 #: Default number of runs after which `drain` raises. Without a limit, a task that enqueues itself would never end.
@@ -48,22 +49,21 @@ def drain(
         RuntimeError: the limit was reached and tasks are still ready.
         redis.exceptions.RedisError: Redis did not answer.
     """
-    shard = home(using)
-    client = shard.client()
-    names = [keys.validate_name(queue, "queue name") for queue in queues] or [
-        depth.name for depth in run(client, queue_stats.read_depths(shard))
-    ]
-    until_ms = run(client, _advance_until(shard, advance))
-    fetcher = Fetcher(shard, client, f"drain:{os.getpid()}:{secrets.token_hex(4)}", names)
+    shards = shards_of(using)
+    names = [keys.validate_name(queue, "queue name") for queue in queues] or list(
+        dict.fromkeys(depth.name for shard in shards for depth in shard.run(queue_stats.read_depths(shard)))
+    )
+    until_ms = shards[0].run(_advance_until(shards[0], advance))
+    fetcher = _new_fetcher(shards, names)
     ran: dict[str, Job] = {}
     for _ in range(limit):
-        jobs = fetcher.fetch("0", 1)
+        jobs = _fetch(fetcher, shards)
         if not jobs:
-            if run(client, _start_batches(shard, names)) or run(
-                client, _release_next_scheduled(shard, names, until_ms)
+            if any(shard.run(_start_batches(shard, names)) for shard in shards) or any(
+                shard.run(_release_next_scheduled(shard, names, until_ms)) for shard in shards
             ):
                 continue
-            return run(client, _results(shard, list(ran.values())))
+            return _results(shards, list(ran.values()))
         for job in (jobs[0], *jobs[0].others):
             ran.setdefault(job.id, job)
         _run(fetcher, jobs[0], raise_errors)
@@ -73,7 +73,22 @@ def drain(
     )
 
 
-def _run(fetcher: Fetcher, job: Job, raise_errors: bool) -> None:
+def _new_fetcher(shards: Sequence[Shard], queues: Sequence[str]) -> Fetcher | ShardedFetcher:
+    worker = f"drain:{os.getpid()}:{secrets.token_hex(4)}"
+    if len(shards) == 1:
+        return Fetcher(shards[0], shards[0].client(), worker, queues)
+    return ShardedFetcher(shards, worker, queues)
+
+
+def _fetch(fetcher: Fetcher | ShardedFetcher, shards: Sequence[Shard]) -> list[Job]:
+    """Fetch a job. A task that has just run may have enqueued others, in any shard."""
+    if isinstance(fetcher, ShardedFetcher):
+        for shard in shards:
+            fetcher.note_wakeup(shard)
+    return fetcher.fetch("0", 1)
+
+
+def _run(fetcher: Fetcher | ShardedFetcher, job: Job, raise_errors: bool) -> None:
     with FailureRecorder() as failures:
         outcomes = execute_leased(job)
         for each, ack in outcomes:
@@ -120,7 +135,16 @@ def _release_next_scheduled(shard: Shard, queues: Sequence[str], until_ms: float
     return True
 
 
-def _results(shard: Shard, jobs: Sequence[Job]) -> Flow[list[TaskResult]]:
+def _results(shards: Sequence[Shard], jobs: Sequence[Job]) -> list[TaskResult]:
+    """Return the results, in the order of the jobs."""
+    found: dict[str, TaskResult] = {}
+    for shard in shards:
+        mine = [job for job in jobs if job.shard in (None, shard)]
+        found |= {result.id: result for result in shard.run(_results_in(shard, mine))}
+    return [found[job.id] for job in jobs if job.id in found]
+
+
+def _results_in(shard: Shard, jobs: Sequence[Job]) -> Flow[list[TaskResult]]:
     found = yield from task_records.read_many(shard, [job.id for job in jobs])
     return [
         TaskResult(registry.find(job.name), job.name, job.id, shard, *read)

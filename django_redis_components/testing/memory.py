@@ -301,7 +301,7 @@ class MemoryQueue:
         return 1
 
     def _hash(self, key: str) -> Record:
-        if key.startswith(home().key(Key.flow, "")):
+        if f"}}:{Key.flow}:" in key:
             flow = self._flows.get(request_parser.id_from_key(key))
             return flow.fields(self._records) if flow else {}
         return self._records.get(request_parser.id_from_key(key), {})

@@ -8,7 +8,7 @@ from typing import Any
 
 from django_redis_components.core.protocol import Call, Command, Request
 from django_redis_components.taskqueue.fields import Field
-from django_redis_components.taskqueue.shards import Shard
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.messages import TaskMessage
 from django_redis_components.taskqueue.store.scripts import (
     ENQUEUE,
@@ -19,12 +19,12 @@ from django_redis_components.taskqueue.store.scripts import (
 )
 
 
-def is_taskqueue_request(shard: Shard, request: Request) -> bool:
-    """Return whether the task queue sent the request."""
+def is_taskqueue_request(request: Request) -> bool:
+    """Return whether the task queue sent the request, whatever shard it is for."""
     if isinstance(request, Call):
         script: Any = request.script
         return bool(script.component == "taskqueue")
-    return isinstance(request, Command) and str(request.key).startswith(f"{shard.base}:")
+    return isinstance(request, Command) and str(request.key).startswith(home().base.partition("{")[0])
 
 
 def named_arguments(call: Call) -> dict[str, Any]:

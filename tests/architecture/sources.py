@@ -54,6 +54,7 @@ TASKQUEUE_LAYERS: tuple[tuple[str, ...], ...] = (
         "iteration",
         "json_codec",
         "limits",
+        "on_commit",
         "outage_log",
         "retry",
         "sealing",
@@ -61,6 +62,7 @@ TASKQUEUE_LAYERS: tuple[tuple[str, ...], ...] = (
         "unique",
     ),
     ("defaults", "options", "record", "registry", "shards"),
+    ("shard_clients",),
     ("store",),
     (
         "enqueue",

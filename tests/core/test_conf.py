@@ -26,6 +26,11 @@ IDENTITY = "one of 'user', 'cookie', 'hash', 'hash:day', 'hash:week', 'hash:mont
 SEAL_KEY = "0123456789" * 4 + "012="
 HOOK = "https://hooks.example.com/redis"
 HTTP_URLS = "a list of up to ten URLs, such as 'https://hooks.example.com/redis'"
+SHARDS = (
+    "None or a dict of 1 to 64 names to aliases of connections, each name of 1 to 32 of the characters"
+    " A-Z a-z 0-9 _ . -,"
+    ' such as {"default": "default", "b": "redis_b"}'
+)
 ROUTES = 'None or a dict of task names or patterns to queues, such as {"shop.tasks.*": "shop"}, a function, or its path'
 BOOLEAN = "True or False"
 NAME = "1 to 200 bytes of text without braces and control characters"
@@ -47,7 +52,8 @@ KEYS: list[tuple[str, Any, Any, Any, str]] = [
     ("CONNECTIONS.default.RETRIES", 0, 0, 21, "an integer from 0 to 20"),
     ("CONNECTIONS.default.SLOT_MIGRATION_TIMEOUT", 0, 0.0, "60", DURATION_OR_ZERO),
     ("TASKQUEUE.LEASE", timedelta(minutes=1), 60.0, -1, DURATION),
-    ("TASKQUEUE.QUEUES", ["mail", "high"], ("mail", "high"), "mail", "None or a list of strings"),
+    ("TASKQUEUE.QUEUES", ["mail", "high"], {"mail": None, "high": None}, "mail", "None or a list of strings"),
+    ("TASKQUEUE.SHARDS", {"a": "default"}, {"a": "default"}, {}, SHARDS),
     ("TASKQUEUE.ENQUEUE_ON_COMMIT", True, True, 1, BOOLEAN),
     ("TASKQUEUE.OUTBOX", True, True, "yes", BOOLEAN),
     ("TASKQUEUE.FAILED_TTL", 60, 60.0, None, DURATION),
@@ -141,6 +147,12 @@ KEYS: list[tuple[str, Any, Any, Any, str]] = [
 #: Further wrong values: path of the key, value, what was expected instead of it.
 WRONG: list[tuple[str, Any, str]] = [
     ("TASKQUEUE.QUEUES", [], "None or a list of at least one name"),
+    (
+        "TASKQUEUE.QUEUES",
+        {"mail": 1},
+        'None or a list of names, or a dict of names to shards, such as {"mail": "b", "reports": None}',
+    ),
+    ("TASKQUEUE.QUEUES", {"a{b": None}, f"None or a list of names, each {NAME}"),
     ("TASKQUEUE.QUEUES", ["mail", "a{b}"], f"None or a list of names, each {NAME}"),
     ("ANALYTICS.SITE", "shop{1}", NAME),
     ("ANALYTICS.SITE", "s" * 201, NAME),

@@ -8,12 +8,14 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from django.contrib import admin
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
 from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.dashboard.admin import ADMINS
 from django_redis_components.dashboard.bounded_client import MAX_COMMANDS
+from django_redis_components.dashboard.links import SHARD_PREFIX
 from tests.dashboard.support import browser, dump
 from tests.dashboard.urls_of_pages import PAGES, VERBS, Route, confirmations, everything, fill, pages, routes
 from tests.deploy.redis_users import redis_users
@@ -63,6 +65,15 @@ def root() -> Client:
 def test_every_url_is_listed() -> None:
     """A new page or verb must be added to `urls_of_pages`: all tests of this file and others read it."""
     assert {route.path for route in routes() if not route.is_generic} == PAGES.keys() | VERBS.keys()
+
+
+def test_every_url_has_a_form_that_names_a_shard_with_the_same_guards() -> None:
+    for model in ADMINS:
+        urls = {str(each.pattern): each.callback for each in admin.site.get_model_admin(model).get_urls()}
+        plain = {route: view for route, view in urls.items() if not route.startswith(SHARD_PREFIX)}
+
+        assert plain
+        assert urls == plain | {f"{SHARD_PREFIX}<str:shard_name>/{route}": view for route, view in plain.items()}
 
 
 def test_every_permission_is_listed() -> None:

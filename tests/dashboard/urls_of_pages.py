@@ -11,6 +11,7 @@ from django.urls import URLPattern
 
 from django_redis_components.analytics import SignIns, UniqueVisitors
 from django_redis_components.dashboard.admin import ADMINS
+from django_redis_components.dashboard.links import SHARD_PREFIX
 from django_redis_components.dashboard.overview.snapshot import read_overview_snapshot
 from django_redis_components.locks import Lock
 from django_redis_components.ratelimits import RateLimit
@@ -114,12 +115,13 @@ class Route(NamedTuple):
 
 
 def routes() -> list[Route]:
-    """Return all URL patterns of the dashboard."""
+    """Return all URL patterns of the dashboard, but those that name a shard: each has the view of one of these."""
     return [
         Route(f"{model._meta.model_name}/{pattern.pattern}", model_admin.view_permission, _is_generic(pattern))
         for model in ADMINS
         for model_admin in [admin.site.get_model_admin(model)]
         for pattern in model_admin.get_urls()
+        if not str(pattern.pattern).startswith(SHARD_PREFIX)
     ]
 
 

@@ -17,7 +17,7 @@ from django_redis_components.core.settings import conf
 from django_redis_components.taskqueue import TaskResult
 from django_redis_components.taskqueue.options import MAX_DELIVERIES
 from django_redis_components.taskqueue.poller import worker_lost_error as lost_error
-from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.shards import home, shards_of
 from django_redis_components.taskqueue.stats import fingerprint as fingerprints
 from django_redis_components.taskqueue.store.finished import finished_bounds
 from django_redis_components.taskqueue.store.job import Ack, Job
@@ -142,7 +142,7 @@ def running_worker(
     """Run a worker in threads of this process; stop it and its threads at the end of the block."""
     stop_read, stop_write = os.pipe()
     options = WorkerOptions(queues or ("default",), threads=threads, burst=burst, async_concurrency=async_concurrency)
-    made = Worker(home(using), connections.client(using), worker, options, stop_read)
+    made = Worker(shards_of(using), worker, options, stop_read)
     made.start()
     try:
         yield made

@@ -10,6 +10,7 @@ import pytest
 
 from django_redis_components.taskqueue import InvalidTask, Task, get_queue, get_result, registry, task
 from django_redis_components.taskqueue.exceptions import TaskResultMismatch
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.unregistered import requeue_unregistered
 from tests.support import Store
 from tests.taskqueue.support import work_off
@@ -79,7 +80,7 @@ def test_worker_without_a_new_name_keeps_its_tasks_for_one_that_has_it(store: St
     assert get_queue("default").info().unregistered == 1
 
     deploy(lambda: task(name="billing.send", aliases=["shop.tasks.send"])(send))
-    requeue_unregistered(["default"], "default")
+    requeue_unregistered(home(), ["default"])
     work_off(worker="new:1")
 
     assert (result.get(timeout=0), result.attempts) == ("sent 7", 1)
@@ -92,7 +93,7 @@ def test_unregistered_task_is_requeued_when_its_name_becomes_an_alias(store: Sto
     assert get_queue("default").info().unregistered == 1
 
     deploy(lambda: task(name="billing.send", aliases=["shop.tasks.send"])(send))
-    requeue_unregistered(["default"], "default")
+    requeue_unregistered(home(), ["default"])
     work_off()
 
     assert result.get(timeout=0) == "sent 7"

@@ -156,7 +156,7 @@ def test_worker_without_the_key_keeps_the_task_for_one_that_has_it(
     assert f"Task {note.name}[{result.id}] cannot run in this worker: The arguments are sealed, and" in caplog.text
     assert recorded == []
     taskqueue_settings(settings, SEAL_KEYS=[FIRST])
-    requeue_unregistered(["default"], "default")
+    requeue_unregistered(home(), ["default"])
     work_off()
     assert recorded == [SECRET]
 

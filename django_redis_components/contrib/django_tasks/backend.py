@@ -17,7 +17,8 @@ from django_redis_components.taskqueue import InvalidTask, TaskQueueError, TaskR
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.middleware import pipeline
 from django_redis_components.taskqueue.options import TaskOptions, changed_names
-from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.shard_clients import arun_over, run_over
+from django_redis_components.taskqueue.shards import Shard, shards_of
 from django_redis_components.taskqueue.store import task_records
 from django_redis_components.taskqueue.store.messages import TaskMessage
 
@@ -62,7 +63,7 @@ class QueueBackend:
             redis.exceptions.RedisError: Redis did not answer.
         """
         found, message = self._build_message(task, args, kwargs)
-        shard = home(self.connection)
+        shard = found._shard
         reply = shard.run(task_records.send(shard, message))
         result = self._accept_reply(task, found, reply)
         if not found.is_duplicate:
@@ -73,7 +74,7 @@ class QueueBackend:
     async def aenqueue(self, task: Any, args: Any, kwargs: Any) -> Any:
         """See `enqueue`."""
         found, message = self._build_message(task, args, kwargs)
-        shard = home(self.connection)
+        shard = found._shard
         reply = await shard.arun(task_records.send(shard, message))
         result = self._accept_reply(task, found, reply)
         if not found.is_duplicate:
@@ -90,20 +91,18 @@ class QueueBackend:
             redis.exceptions.RedisError: Redis did not answer.
         """
         try:
-            shard = home(self.connection)
-            fields, failures = shard.run(task_records.read(shard, result_id))
+            record = run_over(self.connection, task_records.find(shards_of(self.connection), result_id))
         except TaskResultDoesNotExist as exc:
             raise self.framework.no_result(str(exc)) from None
-        return self._load_result(result_id, fields, failures)
+        return self._load_result(result_id, *record)
 
     async def aget_result(self, result_id: str) -> Any:
         """See `get_result`."""
         try:
-            shard = home(self.connection)
-            fields, failures = await shard.arun(task_records.read(shard, result_id))
+            record = await arun_over(self.connection, task_records.find(shards_of(self.connection), result_id))
         except TaskResultDoesNotExist as exc:
             raise self.framework.no_result(str(exc)) from None
-        return self._load_result(result_id, fields, failures)
+        return self._load_result(result_id, *record)
 
     def check(self, **_: Any) -> list[CheckMessage]:
         """Return the errors of TASKS[alias], without a request to Redis."""
@@ -144,9 +143,9 @@ class QueueBackend:
         result._set_accepted(reply, result.task.options)
         if isinstance(reply, int):
             return records.result_of(self.framework, task, result)
-        return self._load_result(result.id, task_records.fields_of(reply[1]), [])
+        return self._load_result(result.id, result._shard, task_records.fields_of(reply[1]), [])
 
-    def _load_result(self, result_id: str, fields: task_records.Fields, failures: list[bytes]) -> Any:
+    def _load_result(self, result_id: str, shard: Shard, fields: task_records.Fields, failures: list[bytes]) -> Any:
         name = fields[Field.task_name].decode()
         entry = registry.find(name)
         if entry is None:
@@ -156,7 +155,7 @@ class QueueBackend:
             raise self.framework.no_result(
                 f"Task {result_id} has the name {name!r}, which is not registered as a task in this process."
             )
-        result = TaskResult(entry, name, result_id, home(self.connection), fields, failures)
+        result = TaskResult(entry, name, result_id, shard, fields, failures)
         task = records.task_of(entry.source, result.queue_name, records.headers_in(fields[Field.body], self.alias))
         return records.result_of(self.framework, task, result)
 

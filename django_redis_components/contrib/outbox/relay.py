@@ -34,7 +34,7 @@ from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.middleware import Middleware, WorkerDescription
 from django_redis_components.taskqueue.outage_log import OutageLog, describe_error, is_error_reply
 from django_redis_components.taskqueue.outbox import FORMAT, KEEP_S, OutboxRow, calls_of
-from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.shards import Shard, shards_of
 from django_redis_components.taskqueue.store.messages import CHUNK_BYTES
 
 #: Rows that are locked, sent and deleted together, and tokens that are removed together.
@@ -70,8 +70,9 @@ class Relay:
 
     def __init__(self, using: str) -> None:
         self._using = using
-        self._shard = home(using)
-        self._key = self._shard.key(Key.outbox)
+        self._shards = shards_of(using)
+        #: Names of the shards that have not answered in this pass.
+        self._away: set[str] = set()
         self._lease = Lock(f"outbox:{using}", timeout=LEASE_S, blocking=False, using=using)
         self.is_active = False
         self._renewed_at = 0.0
@@ -106,7 +107,8 @@ class Relay:
         except (RedisError, RedisComponentsError) as exc:
             self._redis.failed(f"Outbox relay: {describe_error(exc)}; retrying.")
             return RETRY_S
-        self._redis.succeeded()
+        if not self._away:
+            self._redis.succeeded()
         return BUSY_S if found else IDLE_S
 
     def _run(self) -> None:
@@ -158,10 +160,13 @@ class Relay:
 
     def _pass(self) -> bool:
         """Pass through the rows of all databases; return whether there were any."""
+        self._away.clear()
         counts = {alias: self._attempt(alias, partial(self._relay_rows, alias)) for alias in storage.databases()}
         is_complete = all(count is not None and count < BATCH for count in counts.values())
         if is_complete and time.monotonic() >= self._prune_at:
-            self._remove_tokens([alias for alias in counts if self._tables[alias]])
+            aliases = [alias for alias in counts if self._tables[alias]]
+            for shard in self._shards:
+                self._reach(shard, partial(self._remove_tokens, shard, aliases))
             self._prune_at = time.monotonic() + PRUNE_S
         return any(counts.values())
 
@@ -218,9 +223,9 @@ class Relay:
     def _send_missing(self, alias: str, found: Sequence[tuple[int, str, int]]) -> list[int]:
         """Send the rows whose tokens Redis does not have; return the primary keys of those that are sent now."""
         tokens = [token for _, token, _ in found]
-        scores = self._shard.client().execute(Read("ZMSCORE", self._key, *tokens))
-        sent = [pk for (pk, _, _), score in zip(found, scores, strict=True) if score is not None]
-        missing = [each for each, score in zip(found, scores, strict=True) if score is None]
+        known = {token for shard in self._shards for token in self._known(shard, tokens)}
+        sent = [pk for pk, token, _ in found if token in known]
+        missing = [each for each in found if each[1] not in known]
         for some in _parts(missing):
             keys = {token: pk for pk, token, _ in some}
             entries = OutboxEntry._base_manager.using(alias).filter(pk__in=keys.values()).order_by("pk")
@@ -231,12 +236,31 @@ class Relay:
             logger.debug("Outbox relay: %d rows of database %r were sent.", len(missing), alias)
         return sent
 
+    def _known(self, shard: Shard, tokens: Sequence[str]) -> list[str]:
+        """Return the tokens that a shard has."""
+        read = Read("ZMSCORE", shard.key(Key.outbox), *tokens)
+        scores = self._reach(shard, lambda: shard.client().execute(read)) or [None] * len(tokens)
+        return [token for token, score in zip(tokens, scores, strict=True) if score is not None]
+
+    def _reach(self, shard: Shard, operation: Callable[[], T]) -> T | None:
+        """Use a shard; return None if it is away. Of several shards one that fails is left out until the next pass."""
+        if shard.name in self._away:
+            return None
+        try:
+            return operation()
+        except (RedisError, RedisComponentsError) as exc:
+            if len(self._shards) == 1 or isinstance(exc, LockNotOwned) or _is_about_rows(exc):
+                raise
+            self._away.add(shard.name)
+            self._redis.failed(f"Outbox relay: shard {shard.name}: {describe_error(exc)}; retrying.")
+            return None
+
     def _send(self, rows: Sequence[OutboxRow]) -> list[str]:
         """Send rows in order; return the tokens of those that were accepted. The others are logged, and stay."""
         try:
             accepted = []
-            for some, calls in calls_of(self._shard, rows):
-                if self._accepts(calls):
+            for shard, some, calls in calls_of(self._using, rows):
+                if self._reach(shard, partial(_accepts, shard, calls)):
                     accepted += [row.token for row in some]
             return accepted
         except Exception as exc:
@@ -247,26 +271,21 @@ class Relay:
                 return []
         return [token for row in rows for token in self._send([row])]
 
-    def _accepts(self, calls: Sequence[Call]) -> bool:
-        """Send what belongs together; return whether it was accepted. A flow whose first parts expired was not."""
-        client = self._shard.client()
-        return all(client.execute(call) for call in calls)
-
-    def _remove_tokens(self, aliases: Sequence[str]) -> None:
+    def _remove_tokens(self, shard: Shard, aliases: Sequence[str]) -> None:
         """Remove the tokens of rows that no database has, unless their tasks were accepted in the last `KEEP_S`."""
-        client = self._shard.client()
-        seconds, _ = client.execute(Read("TIME", key=self._key))
+        client, key = shard.client(), shard.key(Key.outbox)
+        seconds, _ = client.execute(Read("TIME", key=key))
         until_us, kept = (int(seconds) - int(KEEP_S)) * 1_000_000, 0
         while not self._stopped.is_set():
             self._keep_lease()
             range_ = ("-inf", until_us, "BYSCORE", "LIMIT", kept, BATCH)
-            tokens = [token.decode() for token in client.execute(Read("ZRANGE", self._key, *range_))]
+            tokens = [token.decode() for token in client.execute(Read("ZRANGE", key, *range_))]
             found = [self._attempt(alias, partial(storage.find_tokens, alias, tokens)) for alias in aliases]
             present = {token for some in found for token in some or ()}
             if None in found:  # a database failed: it may have rows of the others
                 return
             if gone := [token for token in tokens if token not in present]:
-                client.execute(Command("ZREM", self._key, *gone, retry=True))
+                client.execute(Command("ZREM", key, *gone, retry=True))
             kept += len(present)
             if len(tokens) < BATCH:
                 return
@@ -296,6 +315,12 @@ class RelayMiddleware(Middleware):
     def on_process_stop(self, process: WorkerDescription) -> None:
         """Stop the thread."""
         self._running.close()
+
+
+def _accepts(shard: Shard, calls: Sequence[Call]) -> bool:
+    """Send what belongs together; return whether it was accepted. A flow whose first parts expired was not."""
+    client = shard.client()
+    return all(client.execute(call) for call in calls)
 
 
 def _parts(found: Sequence[tuple[int, str, int]]) -> Iterator[list[tuple[int, str, int]]]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from redis.exceptions import RedisError
 
-from django_redis_components.contrib.prometheus.families import families_of, up_family
+from django_redis_components.contrib.prometheus.families import families_of, shard_families, up_family
 from django_redis_components.core.exceptions import RedisComponentsError, missing_extra
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import run
@@ -15,10 +15,11 @@ from django_redis_components.core.settings import conf
 from django_redis_components.core.text import one_line
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
-from django_redis_components.dashboard.gather import gather
+from django_redis_components.dashboard.gather import GatherResult, gather
 from django_redis_components.dashboard.problems.incidents import Incident
 from django_redis_components.dashboard.problems.storage import read_state
-from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.shards import shards_of
+from django_redis_components.taskqueue.stats.merging import merged_overview, merged_totals
 from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOverview, read_overview
 from django_redis_components.taskqueue.stats.totals import QueueTotals, read_totals
 
@@ -60,28 +61,42 @@ class RedisComponentsCollector:
         except ModuleNotFoundError as exc:
             raise missing_extra("RedisComponentsCollector", "prometheus-client", "prometheus") from exc
         try:
-            overview, totals, incidents = self._read()
+            overviews, totals, incidents = self._read()
         except (RedisError, RedisComponentsError) as exc:
             logger.warning("The metrics cannot be read: %s", one_line(str(exc)))
             yield up_family(is_up=False)
         else:
             yield up_family(is_up=True)
+            overview = merged_overview([found for found in overviews.values() if found is not None])
             yield from families_of(overview, totals, incidents)
+            if len(overviews) > 1:
+                yield from shard_families(overviews)
 
-    def _read(self) -> tuple[TaskQueueOverview, list[QueueTotals], list[Incident]]:
+    def _read(self) -> tuple[dict[str, TaskQueueOverview | None], list[QueueTotals], list[Incident]]:
+        """Read all shards: the overview of each by its name, None if it does not answer; totals; incidents.
+
+        While a shard does not answer there are no totals: sums without it would look like counters that were reset.
+        """
         alias = self._using or conf.settings().dashboard.using
-        client, shard = BoundedClient(clients.client(alias), self.cost), home(alias)
-        outcomes = run(
-            client,
-            gather(
-                [
-                    read_overview(shard, with_metrics=False, with_all_workers=True),
-                    read_totals(shard),
-                    read_state(alias),
-                ]
-            ),
-        )
-        for outcome in outcomes:
+        client, shards = BoundedClient(clients.client(alias), self.cost), shards_of(alias)
+        overviews = [read_overview(shard, with_metrics=False, with_all_workers=True) for shard in shards]
+        outcomes = run(client, gather([*overviews, *map(read_totals, shards), read_state(alias)]))
+        found, totals, [state] = outcomes[: len(shards)], outcomes[len(shards) : -1], outcomes[-1:]
+        if len(shards) == 1 or all(outcome.error is not None for outcome in found):
+            raise_if_any_failed(outcomes)
+        for shard, outcome in zip(shards, found, strict=True):
             if outcome.error is not None:
-                raise outcome.error
-        return outcomes[0].value, outcomes[1].value, list(outcomes[2].value.incidents.values())
+                logger.warning("The metrics of shard %s are missing: %s", shard.name, one_line(str(outcome.error)))
+        is_complete = all(outcome.error is None for outcome in totals)
+        return (
+            {shard.name: outcome.value for shard, outcome in zip(shards, found, strict=True)},
+            merged_totals([outcome.value for outcome in totals]) if is_complete else [],
+            list(state.value.incidents.values()) if state.error is None else [],
+        )
+
+
+def raise_if_any_failed(outcomes: Sequence[GatherResult]) -> None:
+    """Raise the first error."""
+    for outcome in outcomes:
+        if outcome.error is not None:
+            raise outcome.error

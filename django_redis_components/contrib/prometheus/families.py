@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -41,6 +41,24 @@ def families_of(
         text = "Whether the server may evict tasks when its memory is full."
         yield _gauge(f"{PREFIX}_redis_evicts_keys", text, (), [((), overview.evicts)])
     yield _problems(incidents, overview.at.timestamp())
+
+
+def shard_families(overviews: Mapping[str, TaskQueueOverview | None]) -> Iterator[Metric]:
+    """Yield the metrics of each shard, by its name; None for one that does not answer."""
+    up = [((name,), overview is not None) for name, overview in overviews.items()]
+    yield _gauge(f"{QUEUE}_shard_up", "Whether the shard answers.", ("shard",), up)
+    found = {name: overview for name, overview in overviews.items() if overview is not None}
+    states = [
+        ((name, state), sum(getattr(queue, state) for queue in overview.queues))
+        for name, overview in found.items()
+        for state in STATES
+    ]
+    yield _gauge(f"{QUEUE}_shard_tasks", "Tasks by shard and state.", ("shard", "state"), states)
+    pollers = [((name,), overview.poller is not None) for name, overview in found.items()]
+    yield _gauge(f"{QUEUE}_shard_poller_active", "Whether a poller of the shard is active.", ("shard",), pollers)
+    ages = [((name,), max((each.oldest_age or 0.0 for each in one.queues), default=0.0)) for name, one in found.items()]
+    text = "Age of the oldest ready task of the shard; 0 if none is ready."
+    yield _gauge(f"{QUEUE}_shard_oldest_task_age_seconds", text, ("shard",), ages)
 
 
 def _problems(incidents: Sequence[Incident], now: float) -> Metric:

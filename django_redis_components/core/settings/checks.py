@@ -17,6 +17,11 @@ Check = Callable[[Any], str | None]
 
 _HTTP_URL = re.compile(r"https?://[^\s/]+[^\s]*")
 _EMAIL = re.compile(r"[^\s@<>,]+@[^\s@<>,]+")
+_SHARD = re.compile(r"[A-Za-z0-9_.-]{1,32}")
+_SHARDS_ACCEPTED = (
+    "a dict of 1 to 64 names to aliases of connections, each name of 1 to 32 of the characters A-Z a-z 0-9 _ . -,"
+    ' such as {"default": "default", "b": "redis_b"}'
+)
 
 
 def seconds(*, zero: bool = False) -> Check:
@@ -133,6 +138,32 @@ def routes(value: Any) -> str | None:
         fits = callable(value) or (isinstance(value, str) and "." in value)
     accepted = 'a dict of task names or patterns to queues, such as {"shop.tasks.*": "shop"}, a function, or its path'
     return None if fits else accepted
+
+
+def shards(value: Any) -> str | None:
+    """Accept a dict of 1 to 64 names to aliases."""
+    fits = isinstance(value, Mapping) and 1 <= len(value) <= 64
+    fits = fits and all(_is_shard(each) and text(alias) is None for each, alias in value.items())
+    return None if fits else _SHARDS_ACCEPTED
+
+
+def _is_shard(value: Any) -> bool:
+    return isinstance(value, str) and _SHARD.fullmatch(value) is not None
+
+
+def queues(value: Any) -> str | None:
+    """Accept a list of names, or a dict of names to None or the name of a shard."""
+    if isinstance(value, Mapping):
+        fits = bool(value) and all(
+            text(queue) is None and (shard is None or _is_shard(shard)) for queue, shard in value.items()
+        )
+        return None if fits else 'a list of names, or a dict of names to shards, such as {"mail": "b", "reports": None}'
+    return strings(value)
+
+
+def queue_names(value: Any) -> str | None:
+    """Accept a list or dict of names for keys."""
+    return names(list(value))
 
 
 def names(value: Any) -> str | None:

@@ -18,7 +18,6 @@ from django_redis_components.core.settings.checks import (
     line,
     mapping,
     name,
-    names,
     number,
     one_of,
     optional,
@@ -26,9 +25,12 @@ from django_redis_components.core.settings.checks import (
     paths,
     penalty,
     prefix,
+    queue_names,
+    queues,
     rates,
     routes,
     seconds,
+    shards,
     strings,
     text,
     token,
@@ -60,6 +62,10 @@ def _secrets(check: Check) -> Any:
     """Return a field for a list of texts that neither errors nor `repr` show; empty by default."""
     metadata = {"check": check, "convert": _as_secrets, "strict": lambda _: None, "is_secret": True}
     return dataclasses.field(default=(), metadata=metadata, repr=False)
+
+
+def _as_routes(value: Any) -> dict[str, str | None]:
+    return dict(value) if isinstance(value, Mapping) else dict.fromkeys(value)
 
 
 def _as_secrets(values: Any) -> tuple[Secret, ...]:
@@ -123,8 +129,12 @@ class TaskQueueSettings:
 
     #: Lease of a running task, in seconds. After this time without renewal the worker counts as dead.
     lease_s: float = _duration(15.0)
-    #: Names of the queues that tasks may be sent to; None: any valid name.
-    queues: tuple[str, ...] | None = _option(None, optional(strings), tuple, strict=optional(names))
+    #: Names of the queues that tasks may be sent to; None: any valid name. A dict also names the shard of each queue;
+    #: None: the first one.
+    queues: Mapping[str, str | None] | None = _option(None, optional(queues), _as_routes, strict=optional(queue_names))
+    #: Where the site's queue keeps its tasks: names of shards, which are hash tags, and the connection of each. New
+    #: tasks go to the first one, unless `QUEUES` names another. None: one shard, {"default": "default"}.
+    shards: Mapping[str, str] | None = _option(None, optional(shards), dict)
     #: Whether `enqueue` waits for the commit of the surrounding transaction.
     enqueue_on_commit: bool = _option(False, boolean)
     #: Whether tasks that wait for a commit are stored in the database until they are sent: no outage of Redis and no

@@ -18,6 +18,7 @@ from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import Flow, Read
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard.bounded_client import Cost
+from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.gather import GatherResult
 from django_redis_components.dashboard.outages import SnapshotFailed
 from django_redis_components.dashboard.panels.reading import PagePart, read_parts
@@ -26,7 +27,7 @@ from django_redis_components.dashboard.problems.incidents import MAX_TIME, Ackno
 from django_redis_components.dashboard.problems.problem import Problem
 from django_redis_components.dashboard.problems.storage import parse_state
 from django_redis_components.taskqueue.schedules import status
-from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.shards import Shard, home
 from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOverview, read_overview
 
 #: Seconds after which what the watching process has found is too old to be shown.
@@ -93,8 +94,8 @@ def read_facts(using: str = "") -> ProblemFacts:
 def fact_parts(using: str = "") -> dict[str, PagePart]:
     """Return what reads the facts, by part."""
     return {
-        "queues": _part(using, lambda alias: read_overview(home(alias))),
-        "schedules": _part(using, lambda alias: status.read_registered(home(alias))),
+        "queues": _part(using, lambda alias: read_overview(_shard_of(alias))),
+        "schedules": _part(using, lambda alias: status.read_registered(_shard_of(alias))),
         "watched": _part(using, read_watched),
     }
 
@@ -129,8 +130,9 @@ def endpoint_of(using: str = "") -> Endpoint:
     Raises:
         SnapshotFailed: the connection is unknown or misconfigured.
     """
+    using = using or conf.settings().dashboard.using
     try:
-        return connections.endpoint(using or conf.settings().dashboard.using)
+        return connections.endpoint(_shard_of(using).alias)
     except RedisComponentsError as exc:
         raise SnapshotFailed(exc, "") from exc
 
@@ -162,6 +164,11 @@ def _entries(stored: bytes | None) -> dict[str, tuple[float, Any]]:
         return {name: (float(made_at), data) for name, (made_at, data) in json.loads(stored or b"{}").items()}
     except (AttributeError, TypeError, ValueError, RecursionError):
         return {}
+
+
+def _shard_of(using: str) -> Shard:
+    """Return the shard of the task queue of a connection: of that of the dashboard the one that the page shows."""
+    return queue_shard() if using == conf.settings().dashboard.using else home(using)
 
 
 def _part(using: str, read: Callable[[str], Flow[Any]]) -> PagePart:

@@ -27,6 +27,7 @@ from django_redis_components.dashboard.problems.incidents import (
     advance,
     record_deliveries,
 )
+from django_redis_components.dashboard.problems.of_shards import problems_of_others
 from django_redis_components.dashboard.problems.problem import Problem
 from django_redis_components.dashboard.problems.storage import change_state
 from django_redis_components.dashboard.problems.watched.data_loss import held_data
@@ -59,7 +60,7 @@ def watch(using: str, remembered: HeldData | None, keep_lease: Callable[[], bool
     client.execute(Command("SET", keyspace.key("facts", using), stored, "EX", FACTS_S, retry=True))
     facts = dataclasses.replace(facts, watched=found)
     with translation.override(django_settings.LANGUAGE_CODE):
-        problems = find_problems(facts)
+        problems = [*find_problems(facts), *problems_of_others(using)]
     if keep_lease():
         _announce(problems, using, now)
     return held

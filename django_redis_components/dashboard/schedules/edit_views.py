@@ -13,7 +13,6 @@ from redis.exceptions import RedisError
 from django_redis_components.core import keys
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
-from django_redis_components.core.protocol import run
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import outages, responses, verbs
 from django_redis_components.dashboard.audit import AuditEntry
@@ -26,7 +25,8 @@ from django_redis_components.dashboard.verbs import Change, ChangeOutcome
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.exceptions import ScheduleDoesNotExist
 from django_redis_components.taskqueue.schedules.changes import AddedOptions, Schedules, read_definition
-from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.shard_clients import over, run_over
+from django_redis_components.taskqueue.shards import shards_of
 
 EDIT = Verb("edit", "change_schedule", MODELS["schedule"])
 #: The permission that shows the arguments of the edited schedule, and the button that does.
@@ -82,7 +82,8 @@ def _read(name: str, using: str) -> dict[str, Any]:
         ScheduleDoesNotExist: none of this name was added.
         ValueError: it is not JSON, or not an object.
     """
-    text = run(connections.client(using), read_definition(home(using), name))
+    texts = run_over(using, over(shards_of(using), lambda shard: read_definition(shard, name)))
+    text = next((each for each in texts if each is not None), None)
     if text is None:
         raise ScheduleDoesNotExist(name)
     stored = json.loads(text)

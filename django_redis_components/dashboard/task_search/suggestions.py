@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard.queues.task_query import WEEKDAYS
@@ -24,7 +26,7 @@ def suggestions() -> list[str]:
     return [*prefixes, *(f"{prefix}:{each}" for prefix, found in values.items() for each in found[:MAX_SUGGESTED])]
 
 
-def _declared() -> tuple[str, ...] | None:
+def _declared() -> Iterable[str] | None:
     """Return the queues of the settings; None if they are invalid, which the page itself reports."""
     try:
         return conf.settings().taskqueue.queues

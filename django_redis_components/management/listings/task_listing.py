@@ -27,8 +27,18 @@ if TYPE_CHECKING:
     from django_redis_components.management.redis.tasks.selection import FoundTask
 
 
-def of_queues(queues: Sequence[QueueInfo], done: Mapping[str, Metrics], now: datetime) -> TextTable:
-    """Return a table of queues; `done` are the metrics of the last hour by queue."""
+def of_queues(
+    queues: Sequence[QueueInfo],
+    done: Mapping[str, Metrics],
+    now: datetime,
+    shards: Mapping[str, Sequence[str]] | None = None,
+) -> TextTable:
+    """Return a table of queues.
+
+    Args:
+        done: the metrics of the last hour by queue.
+        shards: the names of the shards of each queue, if there are several.
+    """
     counts = ("READY", "SCHEDULED", "RETRYING", "LIMITED", "WAITING", "RUNNING", "FAILED", "UNREGISTERED")
     rows = [
         (
@@ -38,11 +48,13 @@ def of_queues(queues: Sequence[QueueInfo], done: Mapping[str, Metrics], now: dat
             "" if queue.next_due_at is None else _until(queue.next_due_at, now),
             *_throughput(done.get(queue.name)),
             "" if queue.paused is None else _pause(queue.paused),
+            *([] if shards is None else [", ".join(shards.get(queue.name, ()))]),
         )
         for queue in queues
     ]
     numbers = (*counts, "OLDEST", "NEXT DUE", "OUT/MIN 1H", "WAIT P95", "RUN P95")
-    return TextTable(("QUEUE", *numbers, "PAUSED"), rows, frozenset(numbers))
+    last = ("PAUSED",) if shards is None else ("PAUSED", "SHARD")
+    return TextTable(("QUEUE", *numbers, *last), rows, frozenset(numbers))
 
 
 def of_plans(plans: Sequence[QueuePlan]) -> TextTable:

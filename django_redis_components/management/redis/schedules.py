@@ -12,8 +12,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import run
+from django_redis_components.core.protocol import Flow
 from django_redis_components.core.text import counted
 from django_redis_components.management.base import CommandResult, add_subcommands, add_yes, system_user
 from django_redis_components.management.jobs import celery_beat
@@ -23,8 +22,9 @@ from django_redis_components.management.tables import TextTable
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.exceptions import ScheduleDoesNotExist
 from django_redis_components.taskqueue.schedules import status, transfer
-from django_redis_components.taskqueue.schedules.changes import Schedules
-from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.schedules.changes import Schedules, remove_elsewhere
+from django_redis_components.taskqueue.shard_clients import over, run_over
+from django_redis_components.taskqueue.shards import shards_of
 
 #: Commands and their descriptions.
 VERBS = {
@@ -102,7 +102,7 @@ TEXTS = {
 def list_schedules(using: str) -> CommandResult:
     """Return the periodic tasks with their next run and their last task."""
     registry.autodiscover()
-    found = run(connections.client(using), status.read_schedules(using))
+    found = run_over(using, status.read_schedules(using))
     data = {"at": found.at, "schedules": [dataclasses.asdict(each) for each in found.schedules]}
     if not found.schedules:
         return CommandResult(data, "No schedules yet. Add `@every(60)` or `@cron(…)` above a task.")
@@ -140,7 +140,7 @@ def change(verb: str, name: str, using: str) -> CommandResult:
 def export(using: str) -> CommandResult:
     """Return the schedules that were added at run time, a line of JSON for each."""
     lines, damaged = [], []
-    for stored in run(connections.client(using), transfer.read_added(home(using))):
+    for stored in _read_added(using):
         try:
             lines.append(stored.line)
         except (ValueError, RecursionError):
@@ -179,13 +179,41 @@ def import_celery_beat(database: str, using: str, *, dry_run: bool) -> CommandRe
 def _import(new: Sequence[transfer.NewSchedule], using: str, *, dry_run: bool) -> dict[str, Any]:
     """Import schedules, or count what an import would do."""
     if dry_run:
-        known = {each.name for each in run(connections.client(using), transfer.read_added(home(using)))}
+        known = {each.name for each in _read_added(using)}
         replaced = sum(each.name in known for each in new)
         added = len(new) - replaced
         transfer.check_total(len(known) + added)
     else:
-        added, replaced = run(connections.client(using), transfer.import_all(home(using), new))
+        added, replaced = run_over(using, _import_all(using, new))
     return {"added": added, "replaced": replaced, "dry_run": dry_run}
+
+
+def _import_all(using: str, new: Sequence[transfer.NewSchedule]) -> Flow[tuple[int, int]]:
+    """Import schedules into the shards of their queues; return how many were added, and how many replaced."""
+    shards = shards_of(using)
+    by_shard = {shard: [each for each in new if each.schedule.shard == shard] for shard in shards}
+    elsewhere = {each.name for each in (yield from _added_of(using))} if len(shards) > 1 else set[str]()
+    moved = 0
+    counts = [(0, 0)]
+    for shard, some in by_shard.items():
+        before = {each.name for each in (yield from transfer.read_added(shard))} if elsewhere else set[str]()
+        if some:
+            counts.append((yield from transfer.import_all(shard, some)))
+        for each in some:
+            if each.name in elsewhere - before:
+                yield from remove_elsewhere(shard, each.name)
+                moved += 1
+    added, replaced = map(sum, zip(*counts, strict=True))
+    return added - moved, replaced + moved
+
+
+def _read_added(using: str) -> list[transfer.StoredSchedule]:
+    return run_over(using, _added_of(using))
+
+
+def _added_of(using: str) -> Flow[list[transfer.StoredSchedule]]:
+    parts = yield from over(shards_of(using), transfer.read_added)
+    return [each for part in parts for each in part]
 
 
 def _import_text(counts: dict[str, Any]) -> str:
@@ -221,7 +249,7 @@ def _read_lines(path: str) -> list[str]:
 def _name_of(name: str, using: str) -> str:
     """Return the name of a schedule from its name or its label: the list shows names without the times."""
     registry.autodiscover()
-    found = run(connections.client(using), status.read_schedules(using)).schedules
+    found = run_over(using, status.read_schedules(using)).schedules
     names = {each.name for each in found}
     labels = {each.label: each.name for each in found}
     if name in names or name in labels:

@@ -8,14 +8,16 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.core.text import counted
 from django_redis_components.management.base import CommandResult, add_subcommands, add_yes, system_user
 from django_redis_components.management.listings import worker_listing
 from django_redis_components.management.redis import groups
+from django_redis_components.management.redis.queues.operations import away_note, shards_data
 from django_redis_components.taskqueue.exceptions import WorkerDoesNotExist
-from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.shard_clients import prompt_client, read_each
+from django_redis_components.taskqueue.shards import Shard, shards_of
+from django_redis_components.taskqueue.stats.merging import merged_overview
 from django_redis_components.taskqueue.stats.queue_stats import MAX_ALL_WORKERS, read_overview
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
 from django_redis_components.taskqueue.stats.workers import find_workers
@@ -71,20 +73,23 @@ PROBLEMS = {
 
 def list_workers(using: str) -> CommandResult:
     """Return the workers, those with the latest heartbeat first."""
-    shard = home(using)
-    overview = shard.run(read_overview(shard, with_metrics=False, with_all_workers=True))
+    found, away = read_each(using, lambda shard: read_overview(shard, with_metrics=False, with_all_workers=True))
+    overview = merged_overview(list(found.values()))
     workers = overview.workers
     data = {
         "at": overview.at,
         "poller": overview.poller,
         "workers": [{**dataclasses.asdict(worker), "is_lost": not worker.is_alive} for worker in workers],
     }
+    if len(shards_of(using)) > 1:
+        data["shards"] = shards_data(found, away)
+    note = away_note(away)
     if not workers:
-        return CommandResult(data, "No workers. Start one: python manage.py runworker")
+        return CommandResult(data, "No workers. Start one: python manage.py runworker", note=note)
     alive = overview.live_count
     busy = sum(worker.busy for worker in workers if worker.is_alive)
     text = f"{alive:,} live, {overview.worker_count - alive:,} lost. Busy threads: {busy:,}."
-    return CommandResult(data, text, worker_listing.of_workers(workers, with_ids=True))
+    return CommandResult(data, text, worker_listing.of_workers(workers, with_ids=True), note)
 
 
 def describe(target: str, using: str) -> str:
@@ -93,7 +98,8 @@ def describe(target: str, using: str) -> str:
     Raises:
         WorkerDoesNotExist: no worker or supervisor has this id.
     """
-    found = run(connections.client(using), find_workers(home(using), target)).workers
+    pages, _ = read_each(using, lambda shard: find_workers(shard, target))
+    found = next((page.workers for page in pages.values() if page.workers), [])
     if not found:
         raise WorkerDoesNotExist(
             f'No worker or supervisor has the id "{target}". List them: manage.py redis workers list'
@@ -104,17 +110,24 @@ def describe(target: str, using: str) -> str:
 
 def send(target: str, verb: str, author: str, using: str) -> CommandResult:
     """Send a command, and wait a few seconds for its outcome."""
-    client = connections.client(using)
-    run(client, command_worker(home(using), target, verb, author, new_op()))
+    shard = _shard_for(target, using)
+    client = prompt_client(shard)
+    run(client, command_worker(shard, target, verb, author, new_op()))
     deadline = time.monotonic() + WAIT_S
     while True:
         time.sleep(LOOK_S)
-        page = run(client, find_workers(home(using), target))
+        page = run(client, find_workers(shard, target))
         if target not in page.pending_commands:
             return _result(target, verb, _outcome(target, page.workers))
         if time.monotonic() > deadline:
             text = f"Sent: {verb} {target}. It has not been executed yet; it expires after a minute."
             return CommandResult({"id": target, "command": verb, "outcome": None}, text)
+
+
+def _shard_for(target: str, using: str) -> Shard:
+    """Return a shard that answers and knows a worker: each process reads its commands from all shards."""
+    pages, _ = read_each(using, lambda shard: find_workers(shard, target))
+    return next((shard for shard, page in pages.items() if page.workers), next(iter(pages)))
 
 
 def _outcome(target: str, workers: list[WorkerInfo]) -> str:

@@ -16,7 +16,7 @@ from django_redis_components.core.protocol import Call, Flow
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue import outbox
-from django_redis_components.taskqueue.enqueue import call_on_commit, prepare, store_in_outbox
+from django_redis_components.taskqueue.enqueue import prepare, store_in_outbox
 from django_redis_components.taskqueue.exceptions import InvalidTask, TaskQueueError
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.flows.graph import FlowGraph, FlowNode
@@ -31,9 +31,10 @@ from django_redis_components.taskqueue.flows.parents import (
 )
 from django_redis_components.taskqueue.flows.result import FlowResult
 from django_redis_components.taskqueue.middleware import pipeline
+from django_redis_components.taskqueue.on_commit import call_on_commit
 from django_redis_components.taskqueue.options import TaskOptions
 from django_redis_components.taskqueue.result import TaskResult
-from django_redis_components.taskqueue.shards import Shard, home
+from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store import task_records
 from django_redis_components.taskqueue.store.messages import CHUNK_BYTES, TaskMessage
 from django_redis_components.taskqueue.store.scripts import CONTINUE_FLOW, ENQUEUE_FLOW
@@ -86,7 +87,7 @@ def prepare_flow(graph: FlowGraph, callbacks: Callbacks, *, on_commit: bool = Fa
             f"The flow has {len(graph.nodes):,} tasks: in the outbox it may have {MAX_STORED:,}."
             " Enqueue a task on commit that enqueues the flow, or use task.using(outbox=False)."
         )
-    flow_id, shard, count = task_records.new_id(), home(graph.using), len(graph.nodes)
+    flow_id, shard, count = task_records.new_id(), graph.shard, len(graph.nodes)
     numbered = list(enumerate(graph.nodes))
     for number, call in enumerate(callbacks, count):
         if call is not None:
@@ -105,7 +106,7 @@ def prepare_flow(graph: FlowGraph, callbacks: Callbacks, *, on_commit: bool = Fa
                 metadata[FLOW] = f"{flow_id}/{number}"
         elif number >= count and not node.call.immutable:
             metadata[FIRST_ERROR if number == count else SUMMARY] = flow_id
-        result, message = message_of(node.call, metadata)
+        result, message = message_of(shard, node.call, metadata)
         result._set_flow(flow_id, number, is_waiting=bool(node.parents) or number >= count)
         results[number] = result
         sent = message.arguments
@@ -119,11 +120,12 @@ def prepare_flow(graph: FlowGraph, callbacks: Callbacks, *, on_commit: bool = Fa
 
 
 def message_of(
-    call: Any, metadata: dict[str, Any], id_of: Callable[[Any], str] | None = None
+    shard: Shard, call: Any, metadata: dict[str, Any], id_of: Callable[[Any], str] | None = None
 ) -> tuple[TaskResult, TaskMessage]:
     """Return the result of a call in a flow, and the message that enqueues it.
 
     Args:
+        shard: of the flow. Its tasks are there, also those of queues whose other tasks are elsewhere.
         metadata: sent to the worker beside the arguments.
         id_of: returns the id of the call; None: it gets a new one.
     """
@@ -137,6 +139,7 @@ def message_of(
         if type(exc) not in (TypeError, ValueError):
             raise  # a subclass may need other arguments
         raise type(exc)(f"{call.task.name}: {exc}") from None
+    prepared[0]._shard = shard
     if call.failure_action != "cancel":
         prepared[1].extra += (Field.on_failure, call.failure_action)
     return prepared
@@ -210,15 +213,15 @@ def send_on_commit(prepared: PreparedFlow) -> bool:
     if not prepared.uses_outbox:
         return call_on_commit(partial(send, prepared), prepared.database)
     flow = prepared.result
-    rows = [outbox.row_of_flow(flow.id, prepared.calls)]
-    alias = store_in_outbox(rows, flow._shard.alias, prepared.database)
+    rows = [outbox.row_of_flow(flow._shard, flow.id, prepared.calls)]
+    alias = store_in_outbox(rows, flow._shard.using, prepared.database)
     if alias is not None:
         transaction.on_commit(partial(_send_stored, prepared, time.monotonic()), using=alias)
     return True
 
 
 def _send_stored(prepared: PreparedFlow, stored_at: float) -> None:
-    outbox.try_to_send(enqueue_flow(prepared), prepared.result._shard.alias, stored_at)
+    outbox.try_to_send(enqueue_flow(prepared), prepared.result._shard, stored_at)
     if prepared.results[-1].enqueued_at is not None:  # else Redis is away, and the relay sends it
         pipeline.notify_enqueued(prepared.results)
 

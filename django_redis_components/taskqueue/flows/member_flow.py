@@ -107,10 +107,10 @@ class MemberFlow:
             if not isinstance(call, Signature):
                 raise InvalidTask(f"flow.add: call {number} is {short_repr(call)}; expected task.s(…) or task.si(…).")
         graph = FlowGraph(Group(tuple(calls)))
-        if graph.using != self._shard.alias:
+        if graph.using != self._shard.using:
             raise InvalidTask(
                 f"flow.add: {calls[0].task.name} uses connection {graph.using!r}, and the flow uses"
-                f" {self._shard.alias!r}: the tasks of a flow must share one."
+                f" {self._shard.using!r}: the tasks of a flow must share one."
             )
 
     def _check_group(self, flow_id: str, number: str) -> Flow[None]:
@@ -130,7 +130,7 @@ class MemberFlow:
 
     def _prepared(self, calls: Sequence[Signature]) -> Iterator[tuple[TaskResult, TaskMessage]]:
         for call in calls:
-            yield message_of(call, {}, self._id_of)
+            yield message_of(self._shard, call, {}, self._id_of)
 
     def _id_of(self, call: Signature) -> str:
         """Return the id of a call: the same in each run of the task."""

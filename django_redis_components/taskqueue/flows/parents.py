@@ -12,7 +12,7 @@ from django_redis_components.taskqueue.exceptions import ParentsLost
 from django_redis_components.taskqueue.fields import ErrorPath, Field, FlowField
 from django_redis_components.taskqueue.json_codec import unpack
 from django_redis_components.taskqueue.record import TaskRecord
-from django_redis_components.taskqueue.shards import Shard, home
+from django_redis_components.taskqueue.shards import Shard
 
 #: Key in the metadata of a task: ids of its parents, in the shape of the argument.
 PARENTS = "parents"
@@ -115,19 +115,19 @@ def has_inputs(metadata: dict[str, Any]) -> bool:
     return PARENTS in metadata or FIRST_ERROR in metadata or SUMMARY in metadata
 
 
-def read_inputs(using: str, metadata: dict[str, Any]) -> Any:
-    """Return the first argument of a task.
+def read_inputs(shard: Shard, metadata: dict[str, Any]) -> Any:
+    """Return the first argument of a task of a flow in this shard.
 
     Raises:
         ParentsLost: it is no longer in Redis.
         redis.exceptions.RedisError: Redis did not answer.
     """
-    return home(using).run(_inputs(home(using), metadata))
+    return shard.run(_inputs(shard, metadata))
 
 
-async def aread_inputs(using: str, metadata: dict[str, Any]) -> Any:
+async def aread_inputs(shard: Shard, metadata: dict[str, Any]) -> Any:
     """See `read_inputs`."""
-    return await home(using).arun(_inputs(home(using), metadata))
+    return await shard.arun(_inputs(shard, metadata))
 
 
 def without_ignored(shape: Shape[Any]) -> Any:

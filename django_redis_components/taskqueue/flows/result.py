@@ -22,7 +22,8 @@ from django_redis_components.taskqueue.flows.parents import (
     without_ignored,
 )
 from django_redis_components.taskqueue.result import TaskResult
-from django_redis_components.taskqueue.shards import Shard, home
+from django_redis_components.taskqueue.shard_clients import arun_over, run_over
+from django_redis_components.taskqueue.shards import Shard, shards_of
 from django_redis_components.taskqueue.store import task_control, task_records
 
 #: Maximum tasks read or cancelled in one round trip.
@@ -65,7 +66,7 @@ class FlowResult:
     @property
     def using(self) -> str:
         """Alias of the connection."""
-        return self._shard.alias
+        return self._shard.using
 
     @property
     def last(self) -> TaskResult:
@@ -205,22 +206,31 @@ def get_flow(flow_id: str, *, using: str = "default") -> FlowResult:
     Raises:
         FlowDoesNotExist: no flow has this id, or it has expired.
     """
-    shard = home(using)
-    return shard.run(_read(shard, flow_id))
+    return run_over(using, _read(using, flow_id))
 
 
 async def aget_flow(flow_id: str, *, using: str = "default") -> FlowResult:
     """See `get_flow`."""
-    shard = home(using)
-    return await shard.arun(_read(shard, flow_id))
+    return await arun_over(using, _read(using, flow_id))
 
 
-def _read(shard: Shard, flow_id: str) -> Flow[FlowResult]:
+def _find(using: str, flow_id: str) -> Flow[tuple[Shard, int, bytes]]:
+    """Return the shard that has a flow, the number of its tasks, and what its result consists of."""
+    shards = shards_of(using)
+    reads = [Read("HMGET", shard.flow(flow_id), FlowField.tasks, FlowField.result_of) for shard in shards]
+    replies = yield Batch(reads, return_exceptions=True)
+    errors = [reply for reply in replies if isinstance(reply, Exception)]
+    for shard, reply in zip(shards, replies, strict=True):
+        if reply not in errors and reply[0] is not None:
+            return shard, int(reply[0]), reply[1]
+    if errors:
+        raise errors[0]
+    raise FlowDoesNotExist(flow_id)
+
+
+def _read(using: str, flow_id: str) -> Flow[FlowResult]:
+    shard, count, result_of = yield from _find(using, flow_id)
     key = shard.flow(flow_id)
-    tasks, result_of = yield Read("HMGET", key, FlowField.tasks, FlowField.result_of)
-    if tasks is None:
-        raise FlowDoesNotExist(flow_id)
-    count = int(tasks)
     nodes: list[bytes | None] = []
     for start in range(0, count + 3, CHUNK):
         nodes += yield Read("HMGET", key, *range(start, min(start + CHUNK, count + 3)))

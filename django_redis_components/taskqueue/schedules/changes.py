@@ -26,7 +26,8 @@ from django_redis_components.taskqueue.schedules.recurrence import (
     moment_ms,
 )
 from django_redis_components.taskqueue.schedules.schedule import Misfire, Schedule, schedules
-from django_redis_components.taskqueue.shards import Shard, home
+from django_redis_components.taskqueue.shard_clients import arun_over, over, run_over
+from django_redis_components.taskqueue.shards import Shard, shards_of
 from django_redis_components.taskqueue.store.control import new_op
 from django_redis_components.taskqueue.store.scripts import CHANGE_SCHEDULE
 from django_redis_components.taskqueue.task import Task
@@ -66,7 +67,7 @@ class Schedules:
 
     def __init__(self, *, using: str = "default") -> None:
         self.using = using
-        self._shard = home(using)
+        self._shards = shards_of(using)
 
     def add(self, name: str, task: Task[..., Any, Any], /, **options: Unpack[AddedOptions]) -> None:
         """Add a schedule, or replace an added one of this name. It is kept in Redis until it is removed.
@@ -141,7 +142,9 @@ class Schedules:
 
     def _add(self, name: str, task: Task[..., Any, Any], options: AddedOptions) -> Flow[None]:
         schedule, definition = check_added(self.using, name, task, options)
-        code = yield from _change(self._shard, name, "add", definition, schedule.recurrence.text)
+        code = yield from _change(schedule.shard, name, "add", definition, schedule.recurrence.text)
+        if code != -2:
+            yield from remove_elsewhere(schedule.shard, name)
         if code == -2:
             raise InvalidTask(f"Schedule {name!r} was not added: {MAX_ADDED:,} are. Remove those that are not needed.")
 
@@ -150,7 +153,8 @@ class Schedules:
         registry.autodiscover()
         if found := schedules.get((self.using, name)):
             return found
-        text = yield from read_definition(self._shard, name)
+        texts = yield from over(self._shards, lambda shard: read_definition(shard, name))
+        text = next((each for each in texts if each is not None), None)
         if text is None:
             raise ScheduleDoesNotExist(name)
         try:
@@ -160,16 +164,24 @@ class Schedules:
 
     def _change(self, verb: str, name: str, value: str = "") -> Flow[bool]:
         keys.validate_name(name, "name")
-        code = yield from _change(self._shard, name, verb, clean_author(check_string(value, "author")))
+        author = clean_author(check_string(value, "author"))
+        code = max((yield from over(self._shards, lambda shard: _change(shard, name, verb, author), changes=True)))
         if code == -1:
             raise ScheduleDoesNotExist(name)
         return code == 1
 
     def _run(self, flow: Flow[T]) -> T:
-        return self._shard.run(flow)
+        return run_over(self.using, flow)
 
     async def _arun(self, flow: Flow[T]) -> T:
-        return await self._shard.arun(flow)
+        return await arun_over(self.using, flow)
+
+
+def remove_elsewhere(shard: Shard, name: str) -> Flow[None]:
+    """Remove an added schedule from the other shards, where it was under an earlier route of its queue."""
+    for other in shards_of(shard.using):
+        if other != shard:
+            yield from _change(other, name, "remove", "")
 
 
 def clean_author(text: str) -> str:

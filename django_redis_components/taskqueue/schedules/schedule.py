@@ -22,6 +22,7 @@ from django_redis_components.taskqueue.schedules.recurrence import (
     Recurrence,
     moment_ms,
 )
+from django_redis_components.taskqueue.shards import Shard, place
 from django_redis_components.taskqueue.store.messages import TaskMessage
 from django_redis_components.taskqueue.store.task_records import ID_BYTES
 from django_redis_components.taskqueue.task import Task
@@ -115,6 +116,11 @@ class Schedule:
             until_ms = due_ms - 1
         return found[::-1]
 
+    @property
+    def shard(self) -> Shard:
+        """The shard of its task's queue, which sends it."""
+        return place(self.task.options.queue_name, self.task.connection)
+
     def message(self, due_ms: int) -> TaskMessage:
         """Return the message of a due time's task; its id is derived from the due time."""
         message = prepare(self.task, self.args, self.kwargs, task_id=self.task_id(due_ms))[1]
@@ -166,9 +172,10 @@ def cron(expression: str, /, *, tz: str | tzinfo | None = None, **options: Unpac
     return lambda target: _register_for(target, recurrence, f"@cron({short_repr(expression)})", options)
 
 
-def registered(using: str | None = None) -> list[Schedule]:
-    """Return the schedules of a connection, or all, ordered by name."""
-    return [schedules[key] for key in sorted(schedules) if using in (None, key[0])]
+def registered(using: str | None = None, shard: Shard | None = None) -> list[Schedule]:
+    """Return the schedules of a connection, or all, ordered by name; with `shard` those of one."""
+    found = [schedules[key] for key in sorted(schedules) if using in (None, key[0])]
+    return [each for each in found if shard in (None, each.shard)]
 
 
 def _register_for(target: T, recurrence: Recurrence, label: str, options: ScheduleOptions) -> T:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -13,7 +13,8 @@ from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.schedules.recurrence import moment_ms, parse_moment
 from django_redis_components.taskqueue.schedules.schedule import Schedule, registered
 from django_redis_components.taskqueue.schedules.scheduler import REGISTER_S
-from django_redis_components.taskqueue.shards import Shard, home
+from django_redis_components.taskqueue.shard_clients import arun_over, over, run_over
+from django_redis_components.taskqueue.shards import Shard, shards_of
 from django_redis_components.taskqueue.store.scripts import LIST_SCHEDULES
 
 #: Values of `ScheduleInfo.state`.
@@ -95,28 +96,46 @@ class ScheduleSnapshot:
 
 def schedules(*, using: str = "default") -> list[ScheduleInfo]:
     """Return all schedules by name: registered and added ones, and those of this process. A round trip for 1,000."""
-    return home(using).run(read_schedules(using)).schedules
+    return run_over(using, read_schedules(using)).schedules
 
 
 async def aschedules(*, using: str = "default") -> list[ScheduleInfo]:
     """See `schedules`."""
-    return (await home(using).arun(read_schedules(using))).schedules
+    return (await arun_over(using, read_schedules(using))).schedules
 
 
 def read_schedules(using: str) -> Flow[ScheduleSnapshot]:
     """Return all schedules: registered and added ones, and those of this process that are neither."""
-    part = yield from read_part(home(using), limit=READ_SIZE)
+    parts = yield from over(shards_of(using), _read_all)
+    return _with_unregistered(using, _merged(parts))
+
+
+def _read_all(shard: Shard) -> Flow[ScheduleSnapshot]:
+    part = yield from read_part(shard, limit=READ_SIZE)
     found = list(part.schedules)
     while part.has_more:
-        part = yield from read_part(home(using), after=found[-1].name, limit=READ_SIZE)
+        part = yield from read_part(shard, after=found[-1].name, limit=READ_SIZE)
         found += part.schedules
-    return _with_unregistered(using, dataclasses.replace(part, schedules=found))
+    return dataclasses.replace(part, schedules=found)
 
 
 def read_first(using: str) -> Flow[ScheduleSnapshot]:
     """Return the first 1,000 schedules by name, and those of this process that are not registered. One round trip."""
-    found = yield from read_part(home(using), limit=READ_SIZE)
-    return _with_unregistered(using, found)
+    parts = yield from over(shards_of(using), lambda shard: read_part(shard, limit=READ_SIZE))
+    return _with_unregistered(using, _merged(parts))
+
+
+def _merged(parts: Sequence[ScheduleSnapshot]) -> ScheduleSnapshot:
+    """Return the schedules of several shards. Of one that was in another before, the one that is not gone counts."""
+    if len(parts) == 1:
+        return parts[0]
+    found: dict[str, ScheduleInfo] = {}
+    for info in (info for part in parts for info in part.schedules):
+        if info.name not in found or found[info.name].state == "gone":
+            found[info.name] = info
+    return ScheduleSnapshot(
+        parts[0].at, _sorted(list(found.values())), len(found), any(part.has_more for part in parts)
+    )
 
 
 def read_registered(shard: Shard) -> Flow[ScheduleSnapshot]:

@@ -195,7 +195,7 @@ def read_overview(
         server=parse_info(info).fields if isinstance(info, bytes) else {},
         worker_count=worker_count,
         live_count=live_count,
-        using=shard.alias,
+        using=shard.using,
     )
 
 

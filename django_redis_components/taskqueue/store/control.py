@@ -148,9 +148,13 @@ def delete_tasks(
     return _in_chunks(shard, script, ids, up_to_ms)
 
 
-def purge(shard: Shard, queue: str) -> Flow[tuple[str, int, int]]:
-    """Move the pending tasks of a queue into trash. Return its id, their number, and how many wait for other tasks."""
-    trash_id = new_op()
+def purge(shard: Shard, queue: str, trash_id: str = "") -> Flow[tuple[str, int, int]]:
+    """Move the pending tasks of a queue into trash. Return its id, their number, and how many wait for other tasks.
+
+    Args:
+        trash_id: of the purge, if it is made in several shards; empty for a new one.
+    """
+    trash_id = trash_id or new_op()
     kept, waiting = yield PURGE(base=shard.base, queue=queue, op=trash_id)
     return trash_id, kept, waiting
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from django_redis_components.taskqueue.json_codec import unpack
 from django_redis_components.taskqueue.sealing import is_sealed, open_body
+from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.states import ERROR_OUTCOMES, SUCCEEDED
 
 #: Bytes of a message that the list of finished tasks keeps; as in lua/shared/finished_list.lua.
@@ -26,6 +27,7 @@ class Job:
         leased_us: when this lease began.
         began: when the run began in this process, by `time.perf_counter`; 0 before.
         ran_us: how long the run took, in microseconds; 0 before its end.
+        shard: where it is, if the worker serves several; None: in the only one of its connection.
         on_stored: called with the ack when Redis has stored the outcome of the run; None: nothing is.
     """
 
@@ -41,6 +43,7 @@ class Job:
     leased_us: int
     began: float = 0.0
     ran_us: int = 0
+    shard: Shard | None = None
     on_stored: Callable[[Ack], object] | None = None
 
     #: Those of a `BatchJob`.

@@ -32,6 +32,8 @@ CHUNK = 500
 LOOK_AGAIN_S = 2.0
 
 Fields = dict[str, bytes]
+#: Where a task was found: the shard, the record and the failures.
+Found = tuple[Shard, Fields, list[bytes]]
 #: What sending brings: when the task was accepted, in microseconds since the epoch; or id and record (names and
 #: values in turn) of the task that has its unique key.
 Reply = int | list[Any]
@@ -65,6 +67,20 @@ def send_with_id(shard: Shard, message: TaskMessage) -> Flow[Reply]:
     """
     reply, pairs = yield Batch([call_for(shard, message), Read("HGETALL", shard.record(message.id))])
     return reply_with_id(message, reply, pairs)
+
+
+def send_over(shards: Sequence[Shard], shard: Shard, message: TaskMessage) -> Flow[tuple[Shard, Reply]]:
+    """Send a task whose id the caller chose, unless another shard has it: its queue may have had another one before.
+
+    Returns:
+        The shard that has the task, and the reply; see `send_with_id`.
+    """
+    others = [each for each in shards if each != shard]
+    found = (yield Batch([Read("HGETALL", each.record(message.id)) for each in others])) if others else []
+    for other, pairs in zip(others, found, strict=True):
+        if pairs:
+            return other, reply_with_id(message, 0, pairs)
+    return shard, (yield from send_with_id(shard, message))
 
 
 def reply_with_id(message: TaskMessage, reply: Reply, pairs: list[Any]) -> Reply:
@@ -117,6 +133,28 @@ def read(shard: Shard, task_id: str) -> Flow[tuple[Fields, list[bytes]]]:
     if Field.queue not in fields:
         raise TaskResultDoesNotExist(task_id)
     return fields, failures
+
+
+def find(shards: Sequence[Shard], task_id: str) -> Flow[Found]:
+    """The shard that has a task, with its record and its failures.
+
+    Raises:
+        TaskResultDoesNotExist: all shards have answered, and none has it.
+    """
+    if len(shards) == 1:
+        return (shards[0], *(yield from read(shards[0], task_id)))
+    keys = [shard.record(task_id) for shard in shards]
+    reads = [each for key in keys for each in (Read("HGETALL", key), Read("LRANGE", f"{key}:errors", 0, 49))]
+    replies = yield Batch(reads, return_exceptions=True)
+    for shard, pairs, failures in zip(shards, replies[::2], replies[1::2], strict=True):
+        if not isinstance(pairs, Exception) and not isinstance(failures, Exception):
+            fields = fields_of(pairs)
+            if Field.queue in fields:
+                return shard, fields, failures
+    for error in replies:
+        if isinstance(error, Exception) and not str(error).startswith("WRONGTYPE"):  # see `read`
+            raise error
+    raise TaskResultDoesNotExist(task_id)
 
 
 def read_many(shard: Shard, task_ids: Sequence[str]) -> Flow[list[tuple[Fields, list[bytes]] | None]]:

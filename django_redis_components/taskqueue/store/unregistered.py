@@ -8,7 +8,7 @@ from django_redis_components.core.protocol import Flow
 from django_redis_components.core.text import counted
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.guarded_logger import logger
-from django_redis_components.taskqueue.shards import Shard, home
+from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store.control import CHUNK, chunks_of, new_op
 from django_redis_components.taskqueue.store.scripts import RENAME_TASKS, REQUEUE_UNREGISTERED
 
@@ -26,9 +26,9 @@ def rename_tasks(shard: Shard, queue: str, ids: Sequence[str], name: str, up_to_
     return done
 
 
-def requeue_unregistered(queues: Sequence[str], using: str) -> None:
+def requeue_unregistered(shard: Shard, queues: Sequence[str]) -> None:
     """Requeue the unregistered tasks of these queues whose names are registered now."""
-    shard, names = home(using), registry.names_and_aliases()
+    names = registry.names_and_aliases()
     for queue in queues:
         seen, skip, total, up_to_ms = 1, 0, 0, b""
         while seen:

@@ -17,13 +17,13 @@ from typing import Any
 from django.db import connections as databases
 from redis.exceptions import RedisError
 
-from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Call
 from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue import log_handler
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.log_handler import LogBuffer
-from django_redis_components.taskqueue.shards import Shard, home
+from django_redis_components.taskqueue.shard_clients import prompt_client
+from django_redis_components.taskqueue.shards import Shard, shard_of_token
 from django_redis_components.taskqueue.stats.worker_reports import WorkerReport, WorkerRun
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.store.scripts import RENEW_LEASES
@@ -333,22 +333,29 @@ class Child:
         return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
-def renew_leases(children: Sequence[Child], lease_s: float, using: str, control: RemoteControl | None = None) -> str:
-    """Renew the leases of these processes; return the error message, if any.
+def renew_leases(
+    shard: Shard,
+    children: Sequence[Child],
+    lease_s: float,
+    control: RemoteControl | None = None,
+    infos: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    """Renew the leases of these processes in a shard; return the error message, if any.
 
     One round trip and one timeout for all: with a timeout for each, the last ones would lose their leases while Redis
     does not reply. The first call also reads the commands for the supervisor.
 
     Args:
         control: receives the commands; None: none are read.
+        infos: what is stored of each process, by the worker's id; of others it is computed.
     """
     control = control or RemoteControl("")
-    executed, started = control.executed(), time.perf_counter()
-    calls = [
-        _renewal_of(home(using), child, lease_s, control, executed if index == 0 else None)
-        for index, child in enumerate(children)
-    ]
-    replies = connections.client(using).execute_many(calls)
+    executed, started = control.executed(shard.name), time.perf_counter()
+    calls = []
+    for index, child in enumerate(children):
+        info = infos.get(child.worker_id) or child.info(control.facts(child.worker_id))
+        calls.append(_renewal_of(shard, child, lease_s, info, control.supervisor if index == 0 else "", executed))
+    replies = prompt_client(shard).execute_many(calls)
     control.round_trip_s = time.perf_counter() - started if children else None
     failed: list[str] = []
     error: RedisError | None = None
@@ -361,19 +368,20 @@ def renew_leases(children: Sequence[Child], lease_s: float, using: str, control:
             _apply_renewal(child, *renewal)
             child.report_fleet(fleet)
             if child is children[0]:
-                control.receive(commands, executed)
+                control.receive(commands, executed, shard.name)
     return f"Cannot renew the leases of process {', '.join(failed)} ({error})." if failed else ""
 
 
-def _renewal_of(shard: Shard, child: Child, lease_s: float, control: RemoteControl, executed: str | None) -> Call:
+def _renewal_of(shard: Shard, child: Child, lease_s: float, info: str, supervisor: str, executed: str) -> Call:
+    leases = child.heartbeat.leases.items()
     return RENEW_LEASES(
         base=shard.base,
         worker=child.worker_id,
         lease_ms=round(lease_s * 1_000),
-        info=child.info(control.facts(child.worker_id)),
-        supervisor="" if executed is None else control.supervisor,
-        executed=executed or "",
-        leases=[part for pair in child.heartbeat.leases.items() for part in pair],
+        info=info,
+        supervisor=supervisor,
+        executed=executed if supervisor else "",
+        leases=[part for pair in leases if shard_of_token(pair[1], shard.using) == shard for part in pair],
     )
 
 

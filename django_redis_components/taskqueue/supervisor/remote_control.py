@@ -9,11 +9,11 @@ after `Ttl.command_ms`.
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
 from django_redis_components.taskqueue.guarded_logger import logger
+from django_redis_components.taskqueue.shards import HOME
 from django_redis_components.taskqueue.stats.worker_reports import WorkerCommand
 from django_redis_components.taskqueue.store.workers import STACK, RemoteCommand
 from django_redis_components.taskqueue.supervisor.measurements import code_version
@@ -37,33 +37,40 @@ class RemoteControl:
         self.version = code_version() if supervisor else ""
         self.round_trip_s: float | None = None
         self.poller = "none"
-        self._received_ops: deque[str] = deque(maxlen=MAX_REMEMBERED)
+        #: The shards that have sent the commands, by their ids, the newest last.
+        self._received: dict[str, str] = {}
         self._pending: list[RemoteCommand] = []
-        self._executed: list[str] = []
+        self._executed: dict[str, list[str]] = {}
         #: The latest command of each target, with its outcome.
         self._latest: dict[str, WorkerCommand] = {}
 
-    def executed(self) -> str:
-        """Return the ids of the executed commands that Redis still lists, as `renew_leases.lua` takes them."""
-        return f" {' '.join(self._executed)} " if self._executed else ""
+    def executed(self, shard: str = HOME) -> str:
+        """Return the ids of the executed commands that a shard still lists, as `renew_leases.lua` takes them."""
+        ops = self._executed.get(shard)
+        return f" {' '.join(ops)} " if ops else ""
 
-    def receive(self, entries: Sequence[bytes], executed: str) -> None:
+    def receive(self, entries: Sequence[bytes], executed: str, shard: str = HOME) -> None:
         """Note the commands in a reply.
 
         Args:
             executed: the ids that were sent with the request: Redis has removed them.
+            shard: name of the shard that has replied.
         """
         removed = executed.split()
-        self._executed = [op for op in self._executed if op not in removed]
+        self._executed[shard] = [op for op in self._executed.get(shard, ()) if op not in removed]
         for entry in entries:
             try:
                 command = RemoteCommand.parse(entry)
             except ValueError:
                 logger.warning("Ignored a corrupt command: %r.", entry[:100])
                 continue
-            if command.op not in self._received_ops:
-                self._received_ops.append(command.op)
+            if command.op not in self._received:
+                self._received[command.op] = shard
                 self._pending.append(command)
+            elif self._received[command.op] != shard and command.op not in self._executed[shard]:
+                self._executed[shard].append(command.op)
+        while len(self._received) > MAX_REMEMBERED:
+            del self._received[next(iter(self._received))]
 
     def take(self) -> list[RemoteCommand]:
         """Return the commands to execute, each once."""
@@ -74,7 +81,7 @@ class RemoteControl:
         """Report the outcome with the next heartbeat."""
         author = command.author
         logger.warning("Remote command of %s: %s %s: %s.", author, command.verb, command.target, outcome)
-        self._executed.append(command.op)
+        self._executed.setdefault(self._received.get(command.op, HOME), []).append(command.op)
         if command.verb == STACK:  # it changes nothing: the page of workers shows the command before
             return
         self._latest.pop(command.target, None)

@@ -14,28 +14,21 @@ import socket
 import time
 from collections.abc import Sequence
 
-from redis.exceptions import RedisError
-
-from django_redis_components.core.protocol import Command
 from django_redis_components.core.settings import conf
 from django_redis_components.core.slot_waits import slot_wait_limit
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue import forks
-from django_redis_components.taskqueue.fields import Key, Part
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.middleware import WorkerDescription, pipeline
-from django_redis_components.taskqueue.outage_log import OutageLog
-from django_redis_components.taskqueue.poller import Poller
-from django_redis_components.taskqueue.schedules import schedule
-from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.store.unregistered import requeue_unregistered
+from django_redis_components.taskqueue.shards import shards_of
 from django_redis_components.taskqueue.store.workers import STACK, RemoteCommand
 from django_redis_components.taskqueue.supervisor.autoreload import ReloaderClient
-from django_redis_components.taskqueue.supervisor.child import Child, renew_leases, spawn
+from django_redis_components.taskqueue.supervisor.child import Child, spawn
 from django_redis_components.taskqueue.supervisor.health import Health
 from django_redis_components.taskqueue.supervisor.orphans import OrphanReaper
 from django_redis_components.taskqueue.supervisor.remote_control import RemoteControl
-from django_redis_components.taskqueue.supervisor.termination import CancelListener, Terminator, wakeup_key_of
+from django_redis_components.taskqueue.supervisor.shard_keeper import ShardKeeper, poller_state, source_of
+from django_redis_components.taskqueue.supervisor.termination import CancelListener, Terminator
 from django_redis_components.taskqueue.worker.options import WorkerOptions
 from django_redis_components.taskqueue.worker.process_signals import QUIET, STOP_NOW, STOP_SIGNALS
 
@@ -73,7 +66,7 @@ class Supervisor:
         self._count = processes
         self._with_poller = poller
         self._using = using
-        self._shard = home(using)
+        self._keepers: list[ShardKeeper] = []
         self._lease_s = to_ms(conf.settings().taskqueue.lease_s, "lease") / 1_000
         self._grace_s = to_ms(conf.settings().taskqueue.grace_s, "grace", zero=True) / 1_000
         self._children: list[Child] = []
@@ -83,7 +76,6 @@ class Supervisor:
         self._quiet = self._has_forwarded_quiet = False
         self._control = RemoteControl(self._id)
         self._renew_at = 0.0
-        self._outage = OutageLog(logger.warning, logger.info, "Leases: ")
         self._requeue_at = time.monotonic() + REQUEUE_UNREGISTERED_S
         self._restart_at: list[float] = []
         self._short_lives = 0
@@ -140,18 +132,14 @@ class Supervisor:
             read_fd: readable after a signal.
             wake_fd: readable after a signal or a health request.
         """
-        client = self._shard.client()
-        key = wakeup_key_of(self._shard, self._id)
-        schedules = schedule.registered(self._using)
-        poller = (
-            Poller(self._shard, client, wake_fd=wake_fd, schedules=schedules, other_keys=[key])
-            if self._with_poller
-            else None
-        )
-        listener = CancelListener(client, key, wake_fd, poller)
+        self._keepers = [
+            ShardKeeper(shard, self._id, self._options.queues, wake_fd, poller=self._with_poller)
+            for shard in shards_of(self._using)
+        ]
+        listener = CancelListener(source_of(self._keepers, wake_fd), wake_fd)
         while self._children or self._restart_at or (self._quiet and not self._stops):
             self._reap()
-            self._control.poller = "none" if poller is None else "active" if poller.is_active else "standby"
+            self._control.poller = poller_state(self._keepers)
             self._renew(now=listener.should_check())
             self._execute_commands()
             self._terminator.check(self._children)
@@ -163,8 +151,8 @@ class Supervisor:
                 self._forward_quiet()
             self._start_replacements()
             self._report_health()
-            if poller is not None:
-                poller.step()
+            for keeper in self._keepers:
+                keeper.step()
             if listener.wait(self._seconds_to_next()):
                 for child in self._children:
                     child.request_heartbeat()
@@ -310,7 +298,8 @@ class Supervisor:
             self._terminator.settle_terminated(child)
         elif exit_text != "exit code 0" or child.prefetched.running():  # a task may call os._exit(0)
             self._terminator.expire_leases(child)
-        self._unregister(child)
+        for keeper in self._keepers:
+            keeper.unregister(child.worker_id)
         is_done = child.is_restarted or (self._options.burst and exit_text == "exit code 0")
         if self._should_restart() and not is_done:
             self._plan_restart(child, exit_text)
@@ -357,31 +346,14 @@ class Supervisor:
         if not (now or has_news) and time.monotonic() < self._renew_at:
             return
         self._renew_at = time.monotonic() + self._lease_s / RENEWALS_PER_LEASE
-        error = renew_leases(fresh, self._lease_s, self._using, self._control)
-        if error:
-            self._outage.failed(error)
+        infos = {child.worker_id: child.info(self._control.facts(child.worker_id)) for child in fresh}
+        renewed = [keeper.renew(fresh, self._lease_s, self._control, infos) for keeper in self._keepers]
+        if not all(renewed):
             self._renew_at = time.monotonic() + 0.5
-        elif fresh:
-            self._outage.succeeded()
 
     def _requeue_unregistered(self) -> None:
         now = time.monotonic()
         if self._should_restart() and now >= self._requeue_at:
             self._requeue_at = now + REQUEUE_UNREGISTERED_S
-            with contextlib.suppress(RedisError):  # the renewal of leases logs the outage, and this is repeated
-                requeue_unregistered(self._options.queues, self._using)
-
-    def _unregister(self, child: Child) -> None:
-        """Remove an exited process from the list of workers."""
-        client = self._shard.client()
-        with contextlib.suppress(RedisError):
-            client.execute_many(
-                [
-                    Command("ZREM", self._shard.key(Key.workers), child.worker_id, retry=True),
-                    Command("DEL", self._shard.key(Key.worker, child.worker_id), retry=True),
-                    *(
-                        Command("ZREM", self._shard.queue(queue, Part.workers), child.worker_id, retry=True)
-                        for queue in self._options.queues
-                    ),
-                ]
-            )
+            for keeper in self._keepers:
+                keeper.requeue_unregistered()

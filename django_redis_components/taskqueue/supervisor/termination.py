@@ -13,17 +13,16 @@ from __future__ import annotations
 import select
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 from redis.exceptions import RedisError
 
-from django_redis_components.core.client.connections import SyncClient
-from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.text import counted
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.outage_log import OutageLog
-from django_redis_components.taskqueue.poller import Poller
-from django_redis_components.taskqueue.shards import Shard, home
+from django_redis_components.taskqueue.shard_clients import prompt_client
+from django_redis_components.taskqueue.shards import Shard, shard_of_token, shards_of
 from django_redis_components.taskqueue.states import REQUEUED
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.store.scripts import EXPIRE_LEASES, WORKER_LEASES
@@ -49,16 +48,24 @@ def wakeup_key_of(shard: Shard, supervisor: str) -> str:
     return shard.wakeup(f"s:{supervisor}")
 
 
+class WakeupSource(Protocol):
+    """What waits for the wakeups of a supervisor."""
+
+    def wait(self, seconds: float) -> bool: ...
+    def close(self) -> None: ...
+
+
 class CancelListener:
     """Waits for cancel requests and remote commands. An embedded poller waits for its wakeup in the same command."""
 
-    def __init__(self, client: SyncClient, key: str, wake_fd: int, poller: Poller | None) -> None:
+    def __init__(self, source: WakeupSource, wake_fd: int) -> None:
         """
         Args:
+            source: waits for the wakeup key: the embedded poller, a listener without one, or all those of several
+                shards.
             wake_fd: a file descriptor that ends a wait when it becomes readable.
-            poller: the embedded poller, which waits for `key` too; None without one.
         """
-        self._source = poller or WakeupListener(client, [key], wake_fd=wake_fd)
+        self._source = source
         self._wake_fd = wake_fd
         self._checks: list[float] = []
 
@@ -92,17 +99,13 @@ class Terminator:
     """Terminates processes because of a task, and settles the leases of processes that have exited."""
 
     def __init__(self, queues: tuple[str, ...], using: str) -> None:
-        self._queues = queues
-        self._shard = home(using)
-        #: Ids of workers that have exited, and what settles their leases; it is repeated after an error.
-        self._unsettled: list[tuple[str, Callable[[], None]]] = []
-        self._outage = OutageLog(logger.warning, logger.info, "Leases of exited processes: ")
-        self._retry_at = 0.0
+        self._using = using
+        self._settlers = [LeaseSettler(shard, queues) for shard in shards_of(using)]
 
     def next_at(self, children: Iterable[Child]) -> float:
         """Return when to call `check` next, on the monotonic clock."""
         deadlines = [deadline for child in children for deadline in child.deadlines()]
-        return min(deadlines, default=float("inf")) if not self._unsettled else min([*deadlines, self._retry_at])
+        return min([*deadlines, *(settler.next_at() for settler in self._settlers)])
 
     def check(self, children: Iterable[Child]) -> None:
         """Terminate the processes of overdue tasks, and kill those that do not exit."""
@@ -115,49 +118,96 @@ class Terminator:
                 logger.warning("Process %d does not exit; killing it.", child.pid)
                 child.kill_at = float("inf")
                 child.signal(signal.SIGKILL)
+        for settler in self._settlers:
+            settler.retry(now)
+
+    def settle_terminated(self, child: Child) -> None:
+        """Send the outcomes of the tasks because of which a process has exited, and return its other tasks."""
+        for settler in self._settlers:
+            settler.settle_terminated(child)
+
+    def return_prefetched(self, child: Child) -> None:
+        """Return the tasks to their queue that an exited process had not started. Its exit counts no delivery."""
+        prefetched = child.prefetched.read()
+        if prefetched:
+            for settler in self._settlers:
+                settler.return_tasks(child.worker_id, prefetched)
+            logger.info(
+                "Returned %s to their queues that process %d had not started.",
+                counted(len(prefetched), "task"),
+                child.pid,
+            )
+
+    def expire_leases(self, child: Child) -> None:
+        """End the leases of a process that has died, so that the poller recovers its tasks at once."""
+        for settler in self._settlers:
+            settler.expire_leases(child.worker_id)
+
+
+class LeaseSettler:
+    """Settles the leases in one shard of processes that have exited."""
+
+    def __init__(self, shard: Shard, queues: tuple[str, ...]) -> None:
+        self._queues = queues
+        self._shard = shard
+        self._client = prompt_client(shard)
+        #: Ids of workers that have exited, and what settles their leases; it is repeated after an error.
+        self._unsettled: list[tuple[str, Callable[[], None]]] = []
+        self._outage = OutageLog(logger.warning, logger.info, "Leases of exited processes: ")
+        self._retry_at = 0.0
+
+    def next_at(self) -> float:
+        """Return when to call `retry` next, on the monotonic clock."""
+        return self._retry_at if self._unsettled else float("inf")
+
+    def retry(self, now: float) -> None:
+        """Settle what Redis did not accept before, if it is time to."""
         if self._unsettled and now >= self._retry_at:
             self._settle()
 
     def settle_terminated(self, child: Child) -> None:
-        """Send the outcomes of the tasks because of which a process has exited, and return its other tasks."""
-        fetcher = Fetcher(self._shard, self._shard.client(), child.worker_id, self._queues)
-        for ack in child.final_acks.values():
+        """See `Terminator.settle_terminated`."""
+        fetcher = Fetcher(self._shard, self._client, child.worker_id, self._queues)
+        acks = [ack for ack in child.final_acks.values() if self._has(ack.token)]
+        for ack in acks:
             fetcher.settle(ack)
 
         def settle() -> None:
             _send_acks(fetcher)
             for queue in self._queues:
                 self._return_leases(child.worker_id, queue, fetcher)
-            self._record_outcomes(child)
+            self._record_outcomes(child, acks)
 
-        self._settle_later(child, settle)
+        self._settle_later(child.worker_id, settle)
 
-    def return_prefetched(self, child: Child) -> None:
-        """Return the tasks to their queue that an exited process had not started. Its exit counts no delivery."""
-        prefetched = child.prefetched.read()
-        if prefetched:
-            fetcher = Fetcher(self._shard, self._shard.client(), child.worker_id, ())
-            for task_id, token in reversed(prefetched):  # the first one is at the head again
+    def return_tasks(self, worker: str, prefetched: Sequence[tuple[str, str]]) -> None:
+        """See `Terminator.return_prefetched`.
+
+        Args:
+            prefetched: ids and tokens, of all shards.
+        """
+        mine = [lease for lease in prefetched if self._has(lease[1])]
+        if mine:
+            fetcher = Fetcher(self._shard, self._client, worker, ())
+            for task_id, token in reversed(mine):  # the first one is at the head again
                 fetcher.settle(Ack(task_id, token, REQUEUED))
-            logger.info(
-                "Returned %s to their queues that process %d had not started.",
-                counted(len(prefetched), "task"),
-                child.pid,
-            )
-            self._settle_later(child, lambda: _send_acks(fetcher))
+            self._settle_later(worker, lambda: _send_acks(fetcher))
 
-    def expire_leases(self, child: Child) -> None:
-        """End the leases of a process that has died, so that the poller recovers its tasks at once."""
+    def expire_leases(self, worker: str) -> None:
+        """See `Terminator.expire_leases`."""
 
         def expire() -> None:
             for queue in self._queues:
-                self._expire_leases(child.worker_id, queue)
+                self._expire_leases(worker, queue)
 
-        self._settle_later(child, expire)
+        self._settle_later(worker, expire)
 
-    def _settle_later(self, child: Child, settle: Callable[[], None]) -> None:
+    def _has(self, token: str) -> bool:
+        return shard_of_token(token, self._shard.using) == self._shard
+
+    def _settle_later(self, worker: str, settle: Callable[[], None]) -> None:
         """Settle the leases of a process after those of earlier ones; now, unless these have to wait."""
-        self._unsettled.append((child.worker_id, settle))
+        self._unsettled.append((worker, settle))
         if len(self._unsettled) == 1:
             self._settle()
 
@@ -174,23 +224,23 @@ class Terminator:
             self._unsettled.pop(0)
             self._outage.succeeded()
 
-    def _record_outcomes(self, child: Child) -> None:
+    def _record_outcomes(self, child: Child, acks: Sequence[Ack]) -> None:
         """Record the outcomes for the dashboard."""
         names = {run.id: (run.name, run.queue) for run in child.heartbeat.runs}
-        for ack in child.final_acks.values():
-            send_outcome(self._shard.alias, ack, *names.get(ack.id, ("", "")), child.worker_id)
+        for ack in acks:
+            send_outcome(self._shard.using, ack, *names.get(ack.id, ("", "")), child.worker_id)
 
     def _expire_leases(self, worker_id: str, queue: str) -> None:
         examined = CHUNK
         offset = 0
         while examined == CHUNK:
             call = EXPIRE_LEASES(base=self._shard.base, worker=worker_id, queue=queue, offset=offset, limit=CHUNK)
-            examined = self._shard.client().execute(call)
+            examined = self._client.execute(call)
             offset += examined
 
     def _return_leases(self, worker_id: str, queue: str, fetcher: Fetcher) -> None:
         """Return all leases in a queue, the last one first, so that the first accepted task is at the head."""
-        client, leases, offset = self._shard.client(), [], 0
+        client, leases, offset = self._client, [], 0
         while True:
             examined, found = client.execute(
                 WORKER_LEASES(base=self._shard.base, worker=worker_id, queue=queue, offset=offset, limit=CHUNK)

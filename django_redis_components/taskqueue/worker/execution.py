@@ -39,6 +39,7 @@ from django_redis_components.taskqueue.options import RESULT_TTL_S, TimeLimits, 
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.run_start import aresult_of_run, result_of_run
 from django_redis_components.taskqueue.sealing import without_text
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.states import SUCCEEDED, Outcome
 from django_redis_components.taskqueue.stats.fingerprint import identify
 from django_redis_components.taskqueue.store.job import MAX_LISTED_MESSAGE, Ack, Job
@@ -210,7 +211,7 @@ class Execution:
         """Read what the function and its middleware get: the results of a flow, and the record of earlier runs."""
         if parents.has_inputs(self._options):
             try:
-                self.args.insert(0, parents.read_inputs(self._task.connection, self._options))
+                self.args.insert(0, parents.read_inputs(self.job.shard or home(self._task.connection), self._options))
             except RedisError as exc:
                 raise _RedisUnavailableError(str(exc)) from exc
         if self.middleware or self._task.takes_context:
@@ -220,7 +221,9 @@ class Execution:
         """See `read`."""
         if parents.has_inputs(self._options):
             try:
-                self.args.insert(0, await parents.aread_inputs(self._task.connection, self._options))
+                self.args.insert(
+                    0, await parents.aread_inputs(self.job.shard or home(self._task.connection), self._options)
+                )
             except RedisError as exc:
                 raise _RedisUnavailableError(str(exc)) from exc
         if self.middleware or self._task.takes_context:

@@ -18,12 +18,13 @@ from collections.abc import Callable, Iterable
 
 from redis.exceptions import RedisError
 
-from django_redis_components.core.client.wakeup_listener import WakeupListener
+from django_redis_components.core.client.wakeup_listener import WakeupGroup, WakeupListener
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.outage_log import OutageLog, describe_error
 from django_redis_components.taskqueue.store.job import Job
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
+from django_redis_components.taskqueue.worker.sharded_fetcher import ShardedFetcher
 
 #: Seconds of measured work that a fetch may return beyond the free threads.
 PREFETCH_S = 0.005
@@ -124,7 +125,7 @@ class PrefetchAmount:
 class PrefetchBuffer:
     """Fetched jobs, in order, until a thread takes them. Its flusher thread sends acks that no fetch takes along."""
 
-    def __init__(self, fetcher: Fetcher, amount: PrefetchAmount) -> None:
+    def __init__(self, fetcher: Fetcher | ShardedFetcher, amount: PrefetchAmount) -> None:
         self._fetcher = fetcher
         self._amount = amount
         self._jobs: deque[Job] = deque()
@@ -239,7 +240,11 @@ class JobSource:
     """
 
     def __init__(
-        self, fetcher: Fetcher, wakeups: WakeupListener, threads: int, free_permits: Callable[[], int]
+        self,
+        fetcher: Fetcher | ShardedFetcher,
+        wakeups: WakeupListener | WakeupGroup,
+        threads: int,
+        free_permits: Callable[[], int],
     ) -> None:
         """
         Args:

@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn, Protocol
 
-from django_redis_components.core.client import connections
 from django_redis_components.core.observability.live_events import RECORDER
 from django_redis_components.core.settings import conf
 from django_redis_components.core.text import counted
@@ -27,7 +26,7 @@ from django_redis_components.taskqueue import forks, log_handler
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.log_handler import LogBuffer
 from django_redis_components.taskqueue.middleware import WorkerDescription, pipeline
-from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.shards import shards_of
 from django_redis_components.taskqueue.worker.ipc import CommandReader, Heartbeat, PrefetchedLeases
 from django_redis_components.taskqueue.worker.options import WorkerOptions
 from django_redis_components.taskqueue.worker.process_signals import BLOCKED_SIGNALS, QUIET, STOP_NOW
@@ -266,7 +265,7 @@ def _run(
     os.set_blocking(heartbeat_fd, False)
     forks.close_in_children(heartbeat_fd)
     policy = RestartPolicy(options.max_tasks, options.max_memory_mib)
-    worker = Worker(home(using), connections.client(using), worker_id, options, stops.stop_fd, prefetched)
+    worker = Worker(shards_of(using), worker_id, options, stops.stop_fd, prefetched)
     worker.set_max_tasks(policy.max_tasks, stops.end_waits)
     heartbeats = HeartbeatWriter(heartbeat_fd, worker)
     worker.timer.on_hard_limit = heartbeats.repeat

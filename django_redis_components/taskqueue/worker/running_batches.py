@@ -11,6 +11,7 @@ from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.worker.batch_execution import BatchExecution
 from django_redis_components.taskqueue.worker.execution import cancelled, failure_of
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
+from django_redis_components.taskqueue.worker.sharded_fetcher import ShardedFetcher
 from django_redis_components.taskqueue.worker.interruption import Run
 from django_redis_components.taskqueue.worker.run_events import record_outcome, record_start
 
@@ -31,7 +32,7 @@ class RunningCall(NamedTuple):
 class RunningBatches:
     """The tasks of the running batches of one process. Threads share it: each step on the dict is atomic."""
 
-    def __init__(self, fetcher: Fetcher, using: str) -> None:
+    def __init__(self, fetcher: Fetcher | ShardedFetcher, using: str) -> None:
         """
         Args:
             using: alias of the connection.

@@ -11,14 +11,12 @@ import asyncio
 import random
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextvars import Context
 from functools import partial
 
 from redis.exceptions import RedisError
 
-from django_redis_components.core.client.connections import SyncClient
-from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.observability.live_events import RECORDER
 from django_redis_components.core.settings import conf
@@ -26,7 +24,7 @@ from django_redis_components.core.slot_waits import slot_wait_limit
 from django_redis_components.taskqueue import forks, registry
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.outage_log import describe_error
-from django_redis_components.taskqueue.shards import Shard, home
+from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.states import REQUEUED, SUCCEEDED
 from django_redis_components.taskqueue.stats.worker_reports import WorkerRun
 from django_redis_components.taskqueue.store.job import Ack, Job
@@ -41,7 +39,6 @@ from django_redis_components.taskqueue.worker.execution import (
     failure_of,
     is_coroutine,
 )
-from django_redis_components.taskqueue.worker.fetcher import Fetcher
 from django_redis_components.taskqueue.worker.interruption import CoroutineRun, Run, ThreadRun, TimeLimitTimer
 from django_redis_components.taskqueue.worker.ipc import PrefetchedLeases
 from django_redis_components.taskqueue.worker.options import WorkerOptions
@@ -49,6 +46,7 @@ from django_redis_components.taskqueue.worker.outcome_calls import OutcomeCalls
 from django_redis_components.taskqueue.worker.prefetch import MAX_BUFFERED_S, PREFETCH_S, JobSource
 from django_redis_components.taskqueue.worker.run_events import record_outcome, record_start
 from django_redis_components.taskqueue.worker.running_batches import RunningBatches, is_batch
+from django_redis_components.taskqueue.worker.sharded_fetcher import open_shards
 
 #: Longest time that an exiting process waits until its last acks are accepted, in seconds.
 MAX_RETURN_S = 2.0
@@ -72,8 +70,7 @@ class Worker:
 
     def __init__(
         self,
-        shard: Shard,
-        client: SyncClient,
+        shards: Sequence[Shard],
         worker_id: str,
         options: WorkerOptions,
         stop_fd: int,
@@ -81,14 +78,12 @@ class Worker:
     ) -> None:
         """
         Args:
-            shard: whose tasks it runs.
-            client: of that shard.
+            shards: whose tasks it runs, the home shard first.
             stop_fd: a file descriptor that becomes readable when the worker must stop.
             prefetched: where leases are noted whose task has not started.
         """
         self._options = options
-        self.fetcher = Fetcher(shard, client, worker_id, options.queues, weights=options.weights, prefetched=prefetched)
-        wakeups = WakeupListener(client, [shard.wakeup(f"q:{queue}") for queue in options.queues], wake_fd=stop_fd)
+        self.fetcher, wakeups = open_shards(shards, worker_id, options.queues, options.weights, prefetched, stop_fd)
         self._threads: list[threading.Thread] = []
         self._stopping = False
         #: Names of the threads that have ended as they should.
@@ -96,7 +91,7 @@ class Worker:
         #: By task id and token: after a lease has expired, the same task may be fetched while its first run continues.
         self._running: dict[tuple[str, str], Run] = {}
         #: The tasks of the runs that are batches. `_running` has each batch once.
-        self._batches = RunningBatches(self.fetcher, shard.alias)
+        self._batches = RunningBatches(self.fetcher, shards[0].using)
         self._loop = EventLoop(options.async_concurrency)
         self.job_source = JobSource(self.fetcher, wakeups, options.threads, self._loop.free_permits)
         self._loop.take = self._take_coroutine
@@ -106,7 +101,8 @@ class Worker:
         self.fetcher.on_stored = self.outcome_calls.add
         self._freed_at = 0.0
         self._pid = forks.process_id()
-        self._using = shard.alias
+        self._shards = shards
+        self._using = shards[0].using
         self._max_tasks = float("inf")
         self._on_limit: Callable[[], None] = self.job_source.buffer.wake
         self._outage = self.job_source.buffer.outage
@@ -220,7 +216,8 @@ class Worker:
         """Send the stack of a task to the operator who has asked for it by this operation."""
         run = next((run for (running, _), run in list(self._running.items()) if running == task_id), None)
         run = run or self._batches.run_of(task_id)
-        stack.send(home(self._using), run, op)
+        for shard in self._shards if run is None else [run.job.shard or self._shards[0]]:
+            stack.send(shard, run, op)
 
     def return_jobs(self, keep: Collection[str] = ()) -> None:
         """Send the pending acks, and return the running tasks to their queue without using an attempt.

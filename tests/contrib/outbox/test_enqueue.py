@@ -383,7 +383,7 @@ def shop(
         "django.db.models.query.connections",
         "django.db.models.sql.query.connections",
         "django.db.models.sql.compiler.connections",
-        "django_redis_components.taskqueue.enqueue.connections",
+        "django_redis_components.taskqueue.on_commit.connections",
         "django_redis_components.contrib.outbox.storage.connections",
         "django_redis_components.contrib.outbox.relay.databases",
     ):

@@ -96,7 +96,7 @@ def test_flow_whose_records_are_gone_does_not_run_again(redis_server: Store, tab
 
     # Another process sends the row, as a relay that was stopped before it sent it would.
     rows = [outbox.OutboxRow(each.token, bytes(each.message)) for each in OutboxEntry._base_manager.all()]
-    for _, calls in outbox.calls_of(relay_module.home("default"), rows):
+    for _, _, calls in outbox.calls_of("default", rows):
         assert all(connections.client().execute(call) > 0 for call in calls)
     relay_once()
 

@@ -196,7 +196,7 @@ def test_unregistered_task_frees_its_slot_and_waits_for_it_again(store: Store, m
 
     from django_redis_components.taskqueue.store.unregistered import requeue_unregistered
 
-    requeue_unregistered(["default"], "default")
+    requeue_unregistered(home(), ["default"])
 
     assert [job.id for job in fetcher.fetch("0", 9)] == [first.id]
     assert waiting(store) == 1

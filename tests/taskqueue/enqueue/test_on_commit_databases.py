@@ -31,7 +31,7 @@ def _three_databases(monkeypatch: pytest.MonkeyPatch, django_db_blocker: Any, tm
         {name: {"ENGINE": "django.db.backends.sqlite3", "NAME": tmp_path / name} for name in names}
     )
     monkeypatch.setattr("django.db.transaction.connections", site)
-    monkeypatch.setattr("django_redis_components.taskqueue.enqueue.connections", site)
+    monkeypatch.setattr("django_redis_components.taskqueue.on_commit.connections", site)
     with django_db_blocker.unblock():
         yield
     site.close_all()

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from django_redis_components.core.client import connections
-from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.shards import shards_of
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.worker.ipc import Heartbeat
 from django_redis_components.taskqueue.worker.options import WorkerOptions
@@ -64,7 +63,7 @@ def test_a_truncated_heartbeat_is_ignored(process: Process) -> None:
 
 def test_a_heartbeat_larger_than_the_pipe_is_received(process: Process, redis_server: Store) -> None:
     os.set_blocking(process.heartbeat, False)
-    worker = Worker(home(), connections.client("default"), "host:1", WorkerOptions(("default",)), 0)
+    worker = Worker(shards_of(), "host:1", WorkerOptions(("default",)), 0)
     note.enqueue_many([((number,), {}) for number in range(2_000)])
     jobs = worker.fetcher.fetch("0", 2_000)
     writer = HeartbeatWriter(process.heartbeat, worker)

@@ -11,6 +11,7 @@ import pytest
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.supervisor.child import Child, renew_leases
 from django_redis_components.taskqueue.worker.ipc import Heartbeat, PrefetchedLeases
 from django_redis_components.taskqueue.worker.options import WorkerOptions
@@ -45,7 +46,7 @@ def processes(proxy: Proxy, settings: Any) -> Iterator[list[Child]]:
 def test_all_processes_are_renewed(redis_server: Store, processes: list[Child]) -> None:
     before = [child.renewed_at for child in processes]
 
-    assert renew_leases(processes, 60, "default") == ""
+    assert renew_leases(home(), processes, 60) == ""
 
     assert redis_server.raw.zcard(base_key(redis_server, "workers")) == PROCESSES
     assert all(child.renewed_at > at for child, at in zip(processes, before, strict=True))
@@ -55,7 +56,7 @@ def test_an_unresponsive_server_costs_one_timeout_for_all_processes(processes: l
     connections.client().execute(Command("PING", key="x", retry=True))
     proxy.delay(60)
 
-    error = renew_leases(processes, 60, "default")
+    error = renew_leases(home(), processes, 60)
 
     assert error.startswith(f"Cannot renew the leases of process {', '.join('1' * PROCESSES)} (")
     assert proxy.accepted < PROCESSES
@@ -67,8 +68,8 @@ def test_a_task_that_finished_before_a_renewal_is_not_logged_as_lost(
     """Its lease has ended, and older heartbeats list it."""
     processes[0].heartbeat = Heartbeat({"ended": "t1"}, running=["ended"], sent_at=time.monotonic())
 
-    assert renew_leases(processes, 60, "default") == ""
-    assert renew_leases(processes, 60, "default") == ""
+    assert renew_leases(home(), processes, 60) == ""
+    assert renew_leases(home(), processes, 60) == ""
 
     assert "has lost its lease" not in caplog.text
 
@@ -78,6 +79,6 @@ def test_a_running_task_without_its_lease_is_logged_once(
 ) -> None:
     for _ in range(4):
         processes[0].heartbeat = Heartbeat({"lost": "t1"}, running=["lost"], sent_at=time.monotonic())
-        renew_leases(processes, 60, "default")
+        renew_leases(home(), processes, 60)
 
     assert caplog.text.count("Process 1 has lost its lease of task lost.") == 1

@@ -10,6 +10,7 @@ import pytest
 
 from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import TaskResultStatus, get_queue, registry
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.store.scripts import REQUEUE_UNREGISTERED
 from django_redis_components.taskqueue.store.unregistered import requeue_unregistered
@@ -59,7 +60,7 @@ def test_unregistered_task_is_requeued_when_its_name_is_registered(
     caplog.set_level(logging.INFO)
 
     forget(note)
-    requeue_unregistered(["other", "default"], "default")
+    requeue_unregistered(home(), ["other", "default"])
 
     assert "Requeued 1 tasks of queue default whose names are registered now." in caplog.text
     depth = get_queue("default").info()
@@ -77,7 +78,7 @@ def test_requeued_tasks_run_before_newer_ones(store: Store, forget: Callable[...
     forget()
     note.enqueue("new")
 
-    requeue_unregistered(["default"], "default")
+    requeue_unregistered(home(), ["default"])
     work_off()
 
     assert sorted(recorded[:20]) == list(range(20))
@@ -94,7 +95,7 @@ def test_all_unregistered_tasks_with_registered_names_are_requeued(
     assert get_queue("default").info().unregistered == 1_700
 
     forget(echo)
-    requeue_unregistered(["default"], "default")
+    requeue_unregistered(home(), ["default"])
 
     assert get_queue("default").info().unregistered == len(strangers)
     work_off()
@@ -108,7 +109,7 @@ def test_unregistered_task_without_a_record_is_not_requeued(redis_server: Store,
     redis_server.raw.delete(base_key(redis_server, "t", result.id))
     forget()
 
-    requeue_unregistered(["default"], "default")
+    requeue_unregistered(home(), ["default"])
 
     assert work_off() == []
     assert redis_server.raw.zcard(queue_key(redis_server, "unregistered")) == 0
@@ -136,6 +137,6 @@ def test_requeue_ends_although_another_worker_unregisters_the_tasks_again(
         return reply
 
     monkeypatch.setattr(type(client), "execute", execute)
-    requeue_unregistered(["default"], "default")
+    requeue_unregistered(home(), ["default"])
 
     assert get_queue("default").info().unregistered == 3

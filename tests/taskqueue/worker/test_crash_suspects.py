@@ -238,7 +238,7 @@ def test_returned_lease_does_not_change_the_last_run(store: Store, outcome: str)
     fetcher = new_fetcher()
     [job] = fetcher.fetch("0", 1)
     settle_now(fetcher, Ack(job.id, job.token, outcome, b"{}", ttl_ms=60_000, ran_us=5))
-    requeue_unregistered(["default"], "default")
+    requeue_unregistered(home(), ["default"])
     result.refresh()
     attempted_at = result.last_attempted_at
     [job] = fetcher.fetch("0", 1)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from django_redis_components.core.client import connections
+from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.taskqueue import get_queue
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.supervisor import termination
@@ -254,7 +255,7 @@ def test_leases_are_checked_twice_after_a_wakeup(redis_server: Store, monkeypatc
 
     now = [100.0]
     monkeypatch.setattr("django_redis_components.taskqueue.supervisor.termination.time.monotonic", lambda: now[0])
-    listener = CancelListener(None, "bell", 0, FakePoller())  # type: ignore[arg-type]
+    listener = CancelListener(FakePoller(), 0)
     assert not listener.should_check()
 
     assert listener.wait(7.0)
@@ -277,7 +278,7 @@ def test_without_a_poller_an_outage_ends_no_wait_early_for_long(redis_server: St
     wake_read, wake_write = os.pipe()
     proxy.stop_accepting()
     proxy.cut()
-    listener = CancelListener(connections.client("proxied"), "bell", wake_read, None)
+    listener = CancelListener(WakeupListener(connections.client("proxied"), ["bell"], wake_fd=wake_read), wake_read)
 
     assert listener.wait(0.01) is False
     os.write(wake_write, b"x")

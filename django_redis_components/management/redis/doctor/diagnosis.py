@@ -6,11 +6,13 @@ import dataclasses
 from collections.abc import Iterator
 
 from django.core import checks
+from redis.exceptions import RedisError
 
 from django_redis_components.checks import TAG
 from django_redis_components.core.client import connections
 from django_redis_components.core.client.endpoint import naming_server
 from django_redis_components.core.exceptions import ConfigurationError
+from django_redis_components.dashboard import clients
 from django_redis_components.management.redis.doctor.findings import Finding, Report
 from django_redis_components.management.redis.doctor.formats import check_formats
 from django_redis_components.management.redis.doctor.keyspace import check_keys
@@ -19,7 +21,7 @@ from django_redis_components.management.redis.doctor.permissions import check_da
 from django_redis_components.management.redis.doctor.server import check_server
 from django_redis_components.management.redis.doctor.slots import check_slots
 from django_redis_components.management.redis.doctor.tasks import check_tasks
-from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.shards import Shard, shards_of
 
 
 def diagnose(using: str, scan: int) -> Report:
@@ -40,7 +42,7 @@ def diagnose(using: str, scan: int) -> Report:
             report.findings.append(Finding("error", "connection", str(exc), "Correct REDIS_COMPONENTS."))
         return report
     report.facts["address"] = str(client.endpoint)
-    shard = home(using)
+    shard, *others = shards_of(using)
     check_server(shard, client, report)
     is_supported = not any(finding.code == "server_version" for finding in report.findings)
     if is_supported:
@@ -56,8 +58,31 @@ def diagnose(using: str, scan: int) -> Report:
     ]
     if is_supported:
         check_tasks(using, client, report)  # its commands name the server already
+    for other in others:
+        _add_shard(report, other, scan)
     report.findings.sort(key=lambda finding: finding.severity != "error")
     return report
+
+
+def _add_shard(report: Report, shard: Shard, scan: int) -> None:
+    """Add what is found in a further shard, under its name."""
+    client, found = connections.client(shard.alias), Report()
+    found.facts["address"] = str(client.endpoint)
+    try:
+        check_server(shard, client, found)
+        check_redis_user(client, found)
+        check_formats(shard.alias, client, found)
+        check_keys(shard, client, found, scan)
+        with clients.showing(shard):
+            check_tasks(shard.using, client, found)
+    except RedisError as exc:
+        fix = "Start its server, or correct the connection. The tasks of this shard wait; those of others run."
+        found.findings.append(Finding("error", "shard_unavailable", str(exc), fix))
+    report.facts.setdefault("shards", {})[shard.name] = found.facts
+    report.skipped += [f"Shard {shard.name}: {text}" for text in found.skipped]
+    report.findings += [
+        dataclasses.replace(finding, text=f"Shard {shard.name}: {finding.text}") for finding in found.findings
+    ]
 
 
 def _system_checks() -> Iterator[Finding]:

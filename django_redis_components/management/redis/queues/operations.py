@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
 
 from django_redis_components.core.command_line import command_line
 from django_redis_components.core.protocol import Flow, Read
@@ -13,11 +14,11 @@ from django_redis_components.management.base import CommandResult
 from django_redis_components.management.listings import task_listing
 from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.queue import Queue, get_queue
-from django_redis_components.taskqueue.shards import Shard, home
+from django_redis_components.taskqueue.shard_clients import read_each, run_over
+from django_redis_components.taskqueue.shards import Shard, place, shards_of
 from django_redis_components.taskqueue.stats import erlang, metrics, queue_stats
-from django_redis_components.taskqueue.stats.groups import read_groups
-
-T = TypeVar("T")
+from django_redis_components.taskqueue.stats.merging import merged_metrics, merged_overview
+from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOverview
 
 
 class QueueOperations:
@@ -26,19 +27,18 @@ class QueueOperations:
     def __init__(self, *, using: str = "default", author: str = "") -> None:
         """Args: author: name recorded with a pause."""
         self._using = using
-        self._shard = home(using)
         self._author = author
 
     def status(self, names: Sequence[str] = ()) -> CommandResult:
         """Return depths and throughput of these queues, or of all, with workers and poller."""
         wanted = [self._queue(name).name for name in names]
-        overview = self._run(queue_stats.read_overview(self._shard))
-        queues, done = overview.queues, overview.metrics
+        overviews, away = read_each(self._using, queue_stats.read_overview)
         if wanted:
-            queues = self._run(queue_stats.read_depths(self._shard, *wanted))
-            done = self._run(metrics.read_recent(self._shard, wanted, queue_stats.OVERVIEW_MINUTES))
+            overviews, away = read_each(self._using, partial(_read_queues, names=wanted))
+        overview = merged_overview(list(overviews.values()))
+        queues, done = overview.queues, overview.metrics
         workers = overview.live_count
-        data = {
+        data: dict[str, Any] = {
             "at": overview.at,
             "queues": [
                 {**dataclasses.asdict(queue), "last_hour": task_listing.throughput_data(done.get(queue.name))}
@@ -47,13 +47,19 @@ class QueueOperations:
             "workers": workers,
             "poller": overview.poller,
         }
+        shards = None
+        if len(shards_of(self._using)) > 1:
+            shards = {queue.name: _shards_with(queue.name, overviews) for queue in queues}
+            data["shards"] = shards_data(overviews, away)
+            data["queues"] = [{**queue, "shards": shards[queue["name"]]} for queue in data["queues"]]
         summary = f"Workers: {workers or 'none'}. Poller: {'active' if overview.poller else 'none'}."
         if not queues:
             return CommandResult(data, f"No queues yet. A queue appears when its first task is enqueued. {summary}")
-        note = unknown_names(self._shard, *wanted)
+        note = " ".join(filter(None, [unknown_names(self._using, *wanted), away_note(away)]))
+        table = task_listing.of_queues(queues, done, overview.at, shards)
         if not wanted and len(queues) >= queue_stats.MAX_QUEUES:
             note = f"Only the first {queue_stats.MAX_QUEUES:,} queues are listed. Pass the names of others to see them."
-        return CommandResult(data, summary, task_listing.of_queues(queues, done, overview.at), note)
+        return CommandResult(data, summary, table, note)
 
     def plan(
         self, names: Sequence[str] = (), *, minutes: int, wait_s: float, share: float, threads: int
@@ -64,11 +70,9 @@ class QueueOperations:
             wait_s, share: this share of the tasks should start within this time.
         """
         wanted = [self._queue(name).name for name in names]
-        known = wanted or [queue.name for queue in self._run(queue_stats.read_depths(self._shard))]
-        done: dict[str, metrics.Metrics] = {}
-        for start in range(0, len(known), metrics.MAX_QUEUES):
-            chunk = known[start : start + metrics.MAX_QUEUES]
-            done |= self._run(metrics.read_recent(self._shard, chunk, minutes))
+        found, away = read_each(self._using, partial(_read_recent, names=wanted, minutes=minutes))
+        known = wanted or list(dict.fromkeys(name for part in found.values() for name in part))
+        done = {name: merged_metrics([part[name] for part in found.values() if name in part]) for name in known}
         plans = [erlang.plan(done[name], wait_s=wait_s, share=share, threads=threads) for name in known]
         rows = [dataclasses.asdict(each) for each in plans]
         data = {"minutes": minutes, "wait": wait_s, "share": share, "threads": threads, "queues": rows}
@@ -76,7 +80,8 @@ class QueueOperations:
             f"Slots with which {share:.0%} of the tasks start within {task_listing.short(wait_s)} in the busiest of the"
             f" last {minutes} minutes, in workers of {threads} threads. Tasks that arrive in bursts wait longer."
         )
-        return CommandResult(data, text, task_listing.of_plans(plans), unknown_names(self._shard, *wanted))
+        note = " ".join(filter(None, [unknown_names(self._using, *wanted), away_note(away)]))
+        return CommandResult(data, text, task_listing.of_plans(plans), note)
 
     def pause(self, name: str, *, reason: str = "", until: float | None = None) -> CommandResult:
         """Pause a queue; it resumes `until` seconds from now."""
@@ -86,7 +91,7 @@ class QueueOperations:
         ends = f" until {task_listing.clock(paused.ends_at)}" if paused and paused.ends_at else ""
         data = {"queue": name, "paused": dataclasses.asdict(paused) if paused else None}
         text = f"Queue {name!r} is paused{ends}. To resume it: {self._command('queues', 'resume', name)}"
-        return CommandResult(data, text, note=unknown_names(self._shard, name))
+        return CommandResult(data, text, note=unknown_names(self._using, name))
 
     def resume(self, name: str) -> CommandResult:
         """Resume a queue."""
@@ -96,10 +101,11 @@ class QueueOperations:
 
     def groups(self, name: str, limit: int) -> CommandResult:
         """Return the groups of a queue with most ready tasks, and all paused ones."""
-        found = self._run(read_groups(self._shard, self._queue(name).name, limit))
+        queue = self._queue(name)
+        found = run_over(self._using, queue._groups(limit))
         data = {"queue": name, **dataclasses.asdict(found)}
         if not found.groups:
-            note = unknown_names(self._shard, name)
+            note = unknown_names(self._using, name)
             return CommandResult(data, f"Queue {name!r} has no groups with ready tasks.", note=note)
         text = f"Groups of queue {name!r} that are served in turn: {found.count:,}."
         note = "Not all groups were looked at: small ones may be missing." if found.is_partial else ""
@@ -180,7 +186,7 @@ class QueueOperations:
         groups = self._queue(name).errors(limit=limit)
         data = {"queue": name, "errors": [dataclasses.asdict(group) for group in groups]}
         if not groups:
-            return CommandResult(data, f"Queue {name!r} has no errors.", note=unknown_names(self._shard, name))
+            return CommandResult(data, f"Queue {name!r} has no errors.", note=unknown_names(self._using, name))
         last = next(iter(groups[0].task_ids), "ID")
         text = f"To see the traceback of the latest: {self._command('tasks', 'show', last)}"
         return CommandResult(data, text, task_listing.of_errors(groups))
@@ -188,23 +194,74 @@ class QueueOperations:
     def _queue(self, name: str) -> Queue:
         return get_queue(name, using=self._using)
 
-    def _run(self, flow: Flow[T]) -> T:
-        return self._shard.run(flow)
-
     def _command(self, group: str, verb: str, *arguments: str) -> str:
         return command_line("redis", group, verb, arguments=arguments, using=self._using)
 
 
-def unknown_names(shard: Shard, *names: str) -> str:
-    """Return a note about names that may be misspelled; "" if all are known."""
+def unknown_names(using: str, *names: str) -> str:
+    """Return a note about names that may be misspelled; "" if all are known, or a shard is away."""
     if not names:
         return ""
-    known = shard.client().execute(Read("ZMSCORE", shard.key(Key.queues), *names))
+
+    def known(shard: Shard) -> Flow[list[Any]]:
+        scores: list[Any] = yield Read("ZMSCORE", shard.key(Key.queues), *names)
+        return scores
+
+    found, away = read_each(using, known)
     return " ".join(
         f"Queue {name!r} has had no task for at least a day."
-        for name, score in zip(names, known, strict=True)
-        if score is None
+        for name, *scores in zip(names, *found.values(), strict=True)
+        if not away and all(score is None for score in scores)
     )
+
+
+def away_note(away: Mapping[Shard, Exception]) -> str:
+    """Return a note about shards that do not answer."""
+    return " ".join(f"Shard {shard.name} is missing: {error}" for shard, error in away.items())
+
+
+def shards_data(found: Mapping[Shard, TaskQueueOverview], away: Mapping[Shard, Exception]) -> list[dict[str, Any]]:
+    """Return what `--json` says of each shard."""
+    answering = [
+        {"name": shard.name, "using": shard.alias, "poller": overview.poller, "error": None}
+        for shard, overview in found.items()
+    ]
+    missing = [
+        {"name": shard.name, "using": shard.alias, "poller": None, "error": str(error)} for shard, error in away.items()
+    ]
+    return [*answering, *missing]
+
+
+def _read_queues(shard: Shard, names: Sequence[str]) -> Flow[TaskQueueOverview]:
+    """Read these queues, and the workers."""
+    overview = yield from queue_stats.read_overview(shard, with_metrics=False)
+    queues = yield from queue_stats.read_depths(shard, *names)
+    done = yield from metrics.read_recent(shard, names, queue_stats.OVERVIEW_MINUTES)
+    return dataclasses.replace(overview, queues=queues, metrics=done)
+
+
+def _read_recent(shard: Shard, names: Sequence[str], minutes: int) -> Flow[dict[str, metrics.Metrics]]:
+    """Read the figures of these queues, or of all, in the last minutes."""
+    known = names or [queue.name for queue in (yield from queue_stats.read_depths(shard))]
+    done: dict[str, metrics.Metrics] = {}
+    for start in range(0, len(known), metrics.MAX_QUEUES):
+        done |= yield from metrics.read_recent(shard, known[start : start + metrics.MAX_QUEUES], minutes)
+    return done
+
+
+def _shards_with(queue: str, overviews: Mapping[Shard, TaskQueueOverview]) -> list[str]:
+    """Return the names of the shards that have tasks of a queue, and of the one that new tasks go to."""
+    route = place(queue, next(iter(overviews)).using)
+    return [
+        shard.name
+        for shard, overview in overviews.items()
+        if shard == route
+        or any(
+            info.ready + info.scheduled + info.running + info.failed + info.waiting + info.unregistered
+            for info in overview.queues
+            if info.name == queue
+        )
+    ]
 
 
 def count_of_tasks(count: int, state: str = "") -> str:

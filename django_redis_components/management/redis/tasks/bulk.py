@@ -11,8 +11,14 @@ from django_redis_components.core.text import counted
 from django_redis_components.management.base import CommandResult
 from django_redis_components.management.listings import task_listing
 from django_redis_components.management.redis.queues.operations import count_of_tasks, unknown_names
-from django_redis_components.management.redis.tasks.selection import MAX_SELECTED, FoundTask, Search, Selected
-from django_redis_components.taskqueue.shards import Shard, home
+from django_redis_components.management.redis.tasks.selection import (
+    MAX_SELECTED,
+    FoundTask,
+    Search,
+    Selected,
+    TaskSelection,
+)
+from django_redis_components.taskqueue.shards import Shard, shards_of
 from django_redis_components.taskqueue.store import control, pending_tasks
 from django_redis_components.taskqueue.store.scan import STATES, Filters
 from django_redis_components.taskqueue.store.task_control import force_ms
@@ -100,20 +106,22 @@ def cancel(force_after: float | None, *, with_running: bool) -> BulkVerb:
     )
 
 
-def apply(verb: BulkVerb, selected: Selected, *, using: str) -> CommandResult:
-    """Change tasks, queue after queue."""
-    shard = home(using)
-    changed = {queue: shard.run(verb.change(shard, queue, ids, selected)) for queue, ids in selected.ids.items()}
+def apply(verb: BulkVerb, selection: TaskSelection) -> CommandResult:
+    """Change tasks, queue after queue, in one shard after the other."""
+    changed: dict[str, int] = {}
+    for shard, selected in selection.parts.items():
+        for queue, ids in selected.ids.items():
+            changed[queue] = changed.get(queue, 0) + shard.run(verb.change(shard, queue, ids, selected))
     total = sum(changed.values())
-    data = {"selected": selected.asked or selected.count, "changed": total, "queues": changed}
+    data = {"selected": selection.asked or selection.count, "changed": total, "queues": changed}
     text = f"{verb.done} {count_of_tasks(total)}"
     parts = [f"{queue} {count:,}" for queue, count in changed.items() if count]
     text += f" of {count_of_queues(len(parts))}: {', '.join(parts)}." if parts else "."
     problem = ""
-    if selected.asked > total:
-        left = f"{selected.asked - total:,} of {counted(selected.asked, 'id')}"
+    if selection.asked > total:
+        left = f"{selection.asked - total:,} of {counted(selection.asked, 'id')}"
         problem = f"Not changed: {left}: no such task, or not its state."
-    note = f"More than {MAX_SELECTED:,} tasks match. Repeat the command for the rest." if selected.is_cut else ""
+    note = f"More than {MAX_SELECTED:,} tasks match. Repeat the command for the rest." if selection.is_cut else ""
     return CommandResult(data, text, note=note, problem=problem)
 
 
@@ -121,25 +129,27 @@ def find(
     filters: Filters, *, queue: str, state: str, limit: int, budget: int, with_arguments: bool, using: str
 ) -> CommandResult:
     """Return tasks of all queues and states that match."""
-    shard = home(using)
     states = [state] if state else [each for each in reversed(STATES) if each not in OVERLAPPING]
-    search = Search(shard, queue, states, filters)
-    matches = list(search.matches(limit, budget))
-    searched = (
-        f"Searched {search.searched:,} of {count_of_tasks(search.total)} in {count_of_queues(len(search.queues))}"
-    )
+    matches: list[FoundTask] = []
+    scanned = total = 0
+    queues: set[str] = set()
+    for shard in shards_of(using):
+        search = Search(shard, queue, states, filters)
+        matches += search.matches(limit - len(matches), budget - scanned)
+        scanned, total, queues = scanned + search.searched, total + search.total, queues | set(search.queues)
+    searched = f"Searched {scanned:,} of {count_of_tasks(total)} in {count_of_queues(len(queues))}"
     data = {
-        "searched": search.searched,
-        "total": search.total,
-        "queues": search.queues,
+        "searched": scanned,
+        "total": total,
+        "queues": sorted(queues),
         "tasks": [_data(match, with_arguments=with_arguments) for match in matches],
     }
-    more = "" if search.searched >= search.total or len(matches) < limit else " Pass a larger --limit to see more."
-    if not more and search.searched < search.total:
+    more = "" if scanned >= total or len(matches) < limit else " Pass a larger --limit to see more."
+    if not more and scanned < total:
         more = " Pass a larger --budget to search the rest."
     text = f"{searched}: {len(matches):,} {'matches' if len(matches) == 1 else 'match'}.{more}"
     table = task_listing.of_matches(matches, with_arguments=with_arguments) if matches else None
-    return CommandResult(data, text, table, note=unknown_names(shard, *([queue] if queue else [])))
+    return CommandResult(data, text, table, note=unknown_names(using, *([queue] if queue else [])))
 
 
 def count_of_queues(count: int) -> str:

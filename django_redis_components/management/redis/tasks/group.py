@@ -26,7 +26,6 @@ from django_redis_components.management.redis.tasks import bulk, enqueue, operat
 from django_redis_components.management.redis.tasks.selection import filters_of, select_ids, select_matching
 from django_redis_components.taskqueue.options import MAX_PRIORITY, check_moment, when
 from django_redis_components.taskqueue.queue import MAX_OFFSET, MAX_PAGE, get_queue
-from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.control import LISTED
 from django_redis_components.taskqueue.store.scan import STATES, Filters
 
@@ -174,17 +173,19 @@ class Group(groups.CommandGroup):
 
     def _change(self, options: dict[str, Any], verb: bulk.BulkVerb) -> CommandResult:
         """Change the tasks that the options select."""
-        shard = home(options["using"])
+        using = options["using"]
         if options["ids"]:
             if any(options[name] for name in FILTERS):
                 raise CommandError("Pass ids of tasks or filters, not both.", returncode=ExitCode.INVALID_ARGUMENTS)
-            return bulk.apply(verb, select_ids(shard, options["ids"]), using=options["using"])
+            return bulk.apply(verb, select_ids(using, options["ids"]))
         _require_filters(options, "ids of tasks")
-        selected = select_matching(shard, options["queue"] or "", options["state"], _filters(options))
+        selected = select_matching(using, options["queue"] or "", options["state"], _filters(options))
         if selected.count and not options.get("yes", True):
-            tasks = f"{count_of_tasks(selected.count, options['state'])} of {bulk.count_of_queues(len(selected.ids))}"
+            tasks = (
+                f"{count_of_tasks(selected.count, options['state'])} of {bulk.count_of_queues(len(selected.queues))}"
+            )
             self.command.ask(f"{verb.name} {tasks}?", "Nothing was changed.")
-        return bulk.apply(verb, selected, using=options["using"])
+        return bulk.apply(verb, selected)
 
 
 def _states_of(verb: str) -> tuple[str, ...]:

@@ -15,7 +15,8 @@ from django_redis_components.taskqueue.exceptions import TaskResultDoesNotExist
 from django_redis_components.taskqueue.json_codec import unpack
 from django_redis_components.taskqueue.queue import Queue, get_queue
 from django_redis_components.taskqueue.result import TaskResult, get_result
-from django_redis_components.taskqueue.shards import Shard, home
+from django_redis_components.taskqueue.shard_clients import read_each, shard_with
+from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.stats.explain import explain
 from django_redis_components.taskqueue.store import task_control
 from django_redis_components.taskqueue.store.finished import FINISHED, FinishedRow, count_finished, find_finished
@@ -31,7 +32,7 @@ def list_tasks(
     data |= {"tasks": [task_listing.data_of(result, with_arguments=with_arguments) for result in results]}
     if not results:
         text = f"Queue {queue_name!r} has {count_of_tasks(total, state)}; none from offset {offset:,}."
-        return CommandResult(data, text, note=unknown_names(home(using), queue_name))
+        return CommandResult(data, text, note=unknown_names(using, queue_name))
     text = f"{count_of_tasks(total, state)} in queue {queue_name!r}; listed from offset {offset:,}."
     if offset + limit < total:
         further = ("--limit", str(limit), "--offset", str(offset + limit))
@@ -50,12 +51,14 @@ def show_task(task_id: str, *, with_arguments: bool = False, using: str) -> Comm
     Raises:
         TaskResultDoesNotExist: no task has this id, or its result has expired; and no registered task has this name.
     """
-    shard = home(using)
     try:
-        result, why = get_result(task_id, using=using), shard.run(explain(shard, task_id))
+        result = get_result(task_id, using=using)
+        why = result._shard.run(explain(result._shard, task_id))
     except TaskResultDoesNotExist:
-        if (row := shard.run(find_finished(shard, task_id))) is not None:
-            return _listed_task(row, shard, with_arguments=with_arguments)
+        rows, _ = read_each(using, lambda shard: find_finished(shard, task_id))
+        for shard, row in rows.items():
+            if row is not None:
+                return _listed_task(row, shard, with_arguments=with_arguments)
         registry.autodiscover()
         if (task := registry.find(task_id)) is not None:
             return CommandResult(task_text.options_data(task), task_text.describe_options(task))
@@ -70,8 +73,8 @@ def show_task(task_id: str, *, with_arguments: bool = False, using: str) -> Comm
 def _count(queue: Queue, state: str) -> int:
     if state not in FINISHED:
         return int(getattr(queue.info(), state))
-    shard = home(queue.using)
-    return shard.run(count_finished(shard, queue.name))[state]
+    counts, _ = read_each(queue.using, lambda shard: count_finished(shard, queue.name))
+    return sum(each[state] for each in counts.values())
 
 
 def _listed_task(row: FinishedRow, shard: Shard, *, with_arguments: bool) -> CommandResult:
@@ -85,7 +88,7 @@ def _listed_task(row: FinishedRow, shard: Shard, *, with_arguments: bool) -> Com
 
 def cancel_task(task_id: str, force_after: float | None = None, *, using: str) -> CommandResult:
     """Cancel a pending task, or stop a running one."""
-    shard = home(using)
+    shard = shard_with(task_id, using)
     done = shard.run(task_control.try_cancel(shard, task_id, force_after))
     data = {"id": task_id, "cancelled": done == 1, "asked": done == 2}
     if done == 2:
@@ -97,7 +100,7 @@ def cancel_task(task_id: str, force_after: float | None = None, *, using: str) -
 
 def run_task_now(task_id: str, *, using: str) -> CommandResult:
     """Make a scheduled task due at once."""
-    shard = home(using)
+    shard = shard_with(task_id, using)
     shard.run(task_control.reschedule(shard, task_id, ""))
     return CommandResult({"id": task_id, "due": True}, f"Task {task_id} is due now.")
 

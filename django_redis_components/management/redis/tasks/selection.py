@@ -11,7 +11,7 @@ from django_redis_components.core.units import aware
 from django_redis_components.dashboard.queues.task_query import json_text, needle_of
 from django_redis_components.dashboard.task_search.counts import read_counts
 from django_redis_components.taskqueue.fields import Field
-from django_redis_components.taskqueue.shards import Shard
+from django_redis_components.taskqueue.shards import Shard, shards_of
 from django_redis_components.taskqueue.stats import fingerprint
 from django_redis_components.taskqueue.stats.queue_stats import read_depths
 from django_redis_components.taskqueue.store.control import CHUNK
@@ -103,19 +103,15 @@ class Search:
 
 @dataclasses.dataclass(slots=True)
 class Selected:
-    """The tasks of a change.
+    """The tasks of a change in one shard.
 
     Attributes:
         ids: by queue.
         until_us: the server's time: tasks that have entered their queue, or the state, since are not changed.
-        asked: how many ids were given; 0 for filters.
-        is_cut: whether more tasks match.
     """
 
     ids: dict[str, list[str]]
     until_us: int
-    asked: int = 0
-    is_cut: bool = False
 
     @property
     def count(self) -> int:
@@ -128,27 +124,56 @@ class Selected:
         return f"{self.until_us // 1_000}.{self.until_us % 1_000:03}"
 
 
-def select_ids(shard: Shard, ids: Sequence[str]) -> Selected:
-    """Return tasks by id, by their queues; those without a record are left out."""
+@dataclasses.dataclass(slots=True)
+class TaskSelection:
+    """The tasks of a change, by shard.
+
+    Attributes:
+        asked: how many ids were given; 0 for filters.
+        is_cut: whether more tasks match.
+    """
+
+    parts: dict[Shard, Selected] = dataclasses.field(default_factory=dict)
+    asked: int = 0
+    is_cut: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many tasks there are."""
+        return sum(part.count for part in self.parts.values())
+
+    @property
+    def queues(self) -> set[str]:
+        """The names of their queues."""
+        return {queue for part in self.parts.values() for queue in part.ids}
+
+
+def select_ids(using: str, ids: Sequence[str]) -> TaskSelection:
+    """Return tasks by id, by their shards and queues; those without a record are left out."""
     unique = list(dict.fromkeys(ids))
-    at_us, queues = shard.run(_read_queues(shard, unique))
-    selected = Selected({}, at_us, asked=len(unique))
-    for task_id, queue in zip(unique, queues, strict=True):
-        if queue is not None:
-            selected.ids.setdefault(queue, []).append(task_id)
-    return selected
+    selection = TaskSelection(asked=len(unique))
+    for shard in shards_of(using):
+        at_us, queues = shard.run(_read_queues(shard, unique))
+        selected = selection.parts[shard] = Selected({}, at_us)
+        for task_id, queue in zip(unique, queues, strict=True):
+            if queue is not None:
+                selected.ids.setdefault(queue, []).append(task_id)
+    return selection
 
 
-def select_matching(shard: Shard, queue: str, state: str, filters: Filters) -> Selected:
-    """Return the tasks that match now, by their queues."""
-    at_us, _ = shard.run(_read_queues(shard, []))
-    selected = Selected({}, at_us)
-    for match in Search(shard, queue, [state], filters).matches(MAX_SELECTED + 1, ids_only=True):
-        selected.ids.setdefault(match.queue, []).append(match.task.record.id)
-    if selected.count > MAX_SELECTED:
-        selected.is_cut = True
-        selected.ids[next(reversed(selected.ids))].pop()
-    return selected
+def select_matching(using: str, queue: str, state: str, filters: Filters) -> TaskSelection:
+    """Return the tasks that match now, by their shards and queues."""
+    selection = TaskSelection()
+    for shard in shards_of(using):
+        at_us, _ = shard.run(_read_queues(shard, []))
+        selected = selection.parts[shard] = Selected({}, at_us)
+        limit = MAX_SELECTED - selection.count
+        for match in Search(shard, queue, [state], filters).matches(limit + 1, ids_only=True):
+            selected.ids.setdefault(match.queue, []).append(match.task.record.id)
+        if selection.count > MAX_SELECTED:
+            selection.is_cut = True
+            selected.ids[next(reversed(selected.ids))].pop()
+    return selection
 
 
 def _read_queues(shard: Shard, ids: Sequence[str]) -> Flow[tuple[int, list[str | None]]]:

@@ -11,14 +11,13 @@ from redis.exceptions import RedisError
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import ConfigurationError, RedisComponentsError
-from django_redis_components.core.protocol import run
 from django_redis_components.management.arguments import seconds
 from django_redis_components.management.base import CommandResult, add_common, command_error
 from django_redis_components.management.posix import require_posix
 from django_redis_components.management.redis import groups
 from django_redis_components.management.redis.top import screen
-from django_redis_components.management.redis.top.snapshot import TopSnapshot, read_top
-from django_redis_components.taskqueue.shards import home
+from django_redis_components.management.redis.top.snapshot import TopSnapshot, merged_top, read_top
+from django_redis_components.taskqueue.shard_clients import read_each
 
 #: Seconds between two refreshes without --interval.
 INTERVAL_S = 2.0
@@ -100,4 +99,5 @@ class Group(groups.CommandGroup):
 
 
 def _read(using: str) -> TopSnapshot:
-    return run(connections.client(using), read_top(home(using)))
+    found, away = read_each(using, read_top)
+    return merged_top(found, away)

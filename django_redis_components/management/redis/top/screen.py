@@ -53,6 +53,8 @@ def _summary(snapshot: TopSnapshot, address: str) -> Iterator[str]:
         f"  Workers {overview.live_count:,} live, {overview.worker_count - overview.live_count:,} lost"
         f"  Poller {'active' if overview.poller else 'none'}"
     )
+    for name, error in snapshot.missing.items():
+        yield escape_controls(f"Shard {name} is missing: {error}")
     states = ("ready", "scheduled", "retrying", "limited", "waiting", "running", "failed", "unregistered")
     counts = {state: sum(getattr(queue, state) for queue in overview.queues) for state in states}
     shown = ", ".join(f"{count:,} {state}" for state, count in counts.items() if count or state in ("ready", "running"))

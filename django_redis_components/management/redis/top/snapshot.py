@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard.gather import gather
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.shards import Shard
+from django_redis_components.taskqueue.stats.merging import merged_overview
 from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOverview, read_overview
 from django_redis_components.taskqueue.store.control import Row, list_tasks
 
@@ -35,10 +37,12 @@ class TopSnapshot:
 
     Attributes:
         running: of at most 20 queues and 50 tasks of each, longest first.
+        missing: the errors of shards that do not answer, by their names.
     """
 
     overview: TaskQueueOverview
     running: list[RunningTask]
+    missing: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def data(self) -> dict[str, Any]:
         """Return the snapshot for JSON."""
@@ -49,6 +53,7 @@ class TopSnapshot:
             "queues": overview.queues,
             "workers": overview.workers,
             "running": self.running,
+            **({"missing": self.missing} if self.missing else {}),
         }
 
 
@@ -64,6 +69,14 @@ def read_top(shard: Shard) -> Flow[TopSnapshot]:
             raise outcome.error
         tasks += [_task(name, row, overview.at.timestamp()) for row in outcome.value]
     return TopSnapshot(overview, sorted(tasks, key=lambda task: -task.elapsed_s))
+
+
+def merged_top(found: Mapping[Shard, TopSnapshot], away: Mapping[Shard, Exception]) -> TopSnapshot:
+    """Return what was read from all shards."""
+    overview = merged_overview([snapshot.overview for snapshot in found.values()])
+    running = [task for snapshot in found.values() for task in snapshot.running]
+    missing = {shard.name: str(error) for shard, error in away.items()}
+    return TopSnapshot(overview, sorted(running, key=lambda task: -task.elapsed_s), missing)
 
 
 def _task(queue: str, row: Row, now_s: float) -> RunningTask:

@@ -1,0 +1,72 @@
+"""Two servers as two shards of the site's queue."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import redis
+
+from tests.conftest import components_settings
+from tests.support import Store
+from tests.support.pools import close_pools
+from tests.support.stores import Stores
+from tools.localserver import LocalServer
+
+#: The routes of the tests: queue "mail" goes to shard "b", the others to the home shard.
+QUEUES = {"default": None, "high": None, "low": None, "mail": "b"}
+
+
+@dataclasses.dataclass
+class TwoShards:
+    """The home shard `a`, named "default", and the shard "b"; each on a server that a test may stop."""
+
+    a: Store
+    b: Store
+    server_a: LocalServer
+    server_b: LocalServer
+
+    def keys_of(self, store: Store, tag: str) -> list[bytes]:
+        return [key for key in sorted(store.raw.scan_iter(match=f"{store.prefix}:*")) if f"{{{tag}}}".encode() in key]
+
+
+@contextmanager
+def two_servers(stores: Stores, settings: Any, **taskqueue: Any) -> Iterator[TwoShards]:
+    servers = [
+        LocalServer(
+            None,
+            directory=stores.new_directory(name),
+            appendonly=True,
+            die_with_parent=True,
+            extra_args=("--appendfsync", "always"),
+        ).start()
+        for name in "ab"
+    ]
+    prefix = "ts"
+    a, b = (
+        Store(name, each.url, prefix, redis.Redis.from_url(each.url), (each,))
+        for name, each in zip("ab", servers, strict=True)
+    )
+    settings.REDIS_COMPONENTS = {
+        **components_settings(a, redis_b=b.url),
+        "TASKQUEUE": {"SHARDS": {"default": "default", "b": "redis_b"}, "QUEUES": QUEUES, **taskqueue},
+    }
+    try:
+        yield TwoShards(a, b, *servers)
+    finally:
+        close_pools()
+        for store, server in zip((a, b), servers, strict=True):
+            store.raw.close()
+            server.kill()
+
+
+def set_options(settings: Any, **taskqueue: Any) -> None:
+    """Change options of the queue."""
+    current = settings.REDIS_COMPONENTS
+    settings.REDIS_COMPONENTS = {**current, "TASKQUEUE": {**current["TASKQUEUE"], **taskqueue}}
+
+
+__all__ = ["QUEUES", "TwoShards", "pytest", "set_options", "two_servers"]

@@ -1,0 +1,63 @@
+"""Shards that are hash tags of one Cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from django_redis_components.core.client.connections import client
+from django_redis_components.taskqueue import chain, get_queue, get_result
+from django_redis_components.taskqueue.shards import shards_of
+from tests.conftest import components_settings
+from tests.support import Store
+from tests.support.pools import close_pools
+from tests.support.processes import Children
+from tests.support.stores import Stores
+from tests.support.waiting import TIMEOUT_S
+from tests.taskqueue.support import SITE, running_worker
+from tests.taskqueue.tasks import add, note
+
+#: Tags whose slots lie on different primaries of a Cluster of three: 5,718 and 12,035 of 16,384.
+TAGS = {"default": "default", "mail": "default"}
+mail = note.using(queue_name="mail")
+
+
+@pytest.fixture
+def cluster(stores: Stores, settings: Any, children: Children) -> Iterator[Store]:
+    lent = stores.get("cluster").for_test("tscluster")
+    settings.REDIS_COMPONENTS = {
+        **components_settings(lent),
+        "TASKQUEUE": {"SHARDS": TAGS, "QUEUES": {"default": None, "mail": "mail"}},
+    }
+    yield lent
+    children.close()
+    close_pools()
+    lent.delete_keys()
+
+
+def test_shards_lie_on_different_primaries(cluster: Store) -> None:
+    here, there = note.enqueue(1), mail.enqueue(2)
+    nodes = {cluster.raw.get_node_from_key(shard.base).name for shard in shards_of()}
+
+    assert len(nodes) == 2
+    assert [get_result(each.id).queue_name for each in (here, there)] == ["default", "mail"]
+    assert [get_queue(name).info().ready for name in ("default", "mail")] == [1, 1]
+    assert client().endpoint.kind == "cluster"
+
+
+def test_worker_runs_the_tasks_of_all_tags(cluster: Store) -> None:
+    results = [task.enqueue(number) for number in range(20) for task in (note, mail)]
+    flow = chain(add.using(queue_name="mail").s(1, 2), add.s(3)).enqueue()
+    with running_worker("default", "mail", threads=3):
+        assert [result.get(TIMEOUT_S) for result in results] == [number for number in range(20) for _ in "ab"]
+        assert flow.get(TIMEOUT_S) == 6
+
+
+def test_processes_serve_all_tags(cluster: Store, children: Children) -> None:
+    children.manage("runworker", "default", "mail", "--processes=2", env=SITE)
+
+    results = [task.enqueue(number, 1) for number in range(50) for task in (add, add.using(queue_name="mail"))]
+
+    assert [result.get(TIMEOUT_S) for result in results] == [number + 1 for number in range(50) for _ in "ab"]
