@@ -11,9 +11,9 @@ from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.worker.batch_execution import BatchExecution
 from django_redis_components.taskqueue.worker.execution import cancelled, failure_of
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
-from django_redis_components.taskqueue.worker.sharded_fetcher import ShardedFetcher
 from django_redis_components.taskqueue.worker.interruption import Run
 from django_redis_components.taskqueue.worker.run_events import record_outcome, record_start
+from django_redis_components.taskqueue.worker.sharded_fetcher import ShardedFetcher
 
 
 def is_batch(job: Job) -> bool:
