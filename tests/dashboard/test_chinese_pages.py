@@ -38,7 +38,7 @@ DATA = re.compile(
 )
 #: Names that `fill` writes, and those of the site and the server.
 NAMES = {
-    *("mail", "default", "add", "note", "fails", "what", "stock", "api", "hourly", "here", "abc", "ada", "root"),
+    *("mail", "default", "add", "note", "fails", "what", "stock", "api", "app", "hourly", "here", "abc", "ada", "root"),
     *("repair", "later", "LookupError", "order_id"),
     *("Django", "Valkey", "noeviction", "gcra", "MainThread", "Europe", "Berlin", "FR", "mon", "fri", "runworker"),
     *re.split(r"\W", socket.gethostname()),

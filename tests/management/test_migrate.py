@@ -99,7 +99,7 @@ def test_interrupted_migration_is_continued(redis_server: Store, migration: Form
     assert errors.getvalue() == (
         "bloom to format 2 (filters in one set): stopped after 3 objects. Run the command again to continue.\n"
     )
-    assert run_command("redis", "migrate") == "bloom to format 2 (filters in one set): 1 objects converted.\n"
+    assert run_command("redis", "migrate") == "bloom to format 2 (filters in one set): 1 object converted.\n"
     assert redis_server.raw.scard(f"{redis_server.prefix}:bloom:{{new}}") == 4
     assert run_command("redis", "migrate").startswith("Nothing to do.")
 

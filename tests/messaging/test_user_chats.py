@@ -107,7 +107,7 @@ def test_the_command_reports_what_it_repaired(redis_server: Store, capsys: pytes
 
     assert json.loads(capsys.readouterr().out) == {"chats": 1, "added": 1, "removed": 0}
     call_command("reconcile_messaging")
-    assert "1 chats, 0 entries added, 0 removed" in capsys.readouterr().out
+    assert "1 chat, 0 entries added, 0 removed" in capsys.readouterr().out
 
 
 def test_a_lost_write_of_the_index_is_logged_and_the_chat_exists(

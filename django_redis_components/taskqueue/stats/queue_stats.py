@@ -151,17 +151,18 @@ def read_depths(shard: Shard, *names: str) -> Flow[list[QueueInfo]]:
 def read_overview(
     shard: Shard, *, with_metrics: bool = True, with_all_workers: bool = False
 ) -> Flow[TaskQueueOverview]:
-    """Read queues, workers and poller in two round trips; in more with over 500 queues or 200 workers.
+    """Read queues, workers and poller in two round trips, and in one more for each further 500 queues.
 
     Args:
         with_metrics: whether to read the metrics of 50 queues (see `TaskQueueOverview`), and what has failed in them.
         with_all_workers: whether to return up to 5,000 workers.
     """
     newest = MAX_ALL_WORKERS if with_all_workers else MAX_WORKERS
-    depths, heartbeats, poller, info = yield Batch(
+    depths, heartbeats, oldest, poller, info = yield Batch(
         [
             _first_request(shard),
             Read("ZREVRANGE", shard.key(Key.workers), 0, newest - 1, "WITHSCORES"),
+            Read("ZRANGE", shard.key(Key.workers), 0, MAX_OLDEST - 1, "WITHSCORES"),
             Read("GET", shard.key(Key.poller)),
             Command("INFO", *INFO_SECTIONS, key=shard.base, retry=True),
         ],
@@ -174,7 +175,6 @@ def read_overview(
     rows = _valid_rows((yield from _all_rows(shard, depths)))
     seen_ms = _heartbeats(heartbeats)
     if worker_count > newest:
-        oldest = yield Read("ZRANGE", shard.key(Key.workers), 0, MAX_OLDEST - 1, "WITHSCORES")
         latest = dict(list(seen_ms.items())[: newest - MAX_OLDEST])
         seen_ms = latest | dict(reversed(_heartbeats(oldest).items()))
     measured, unregistered, failing = _selected_queues(rows) if with_metrics else ([], [], [])

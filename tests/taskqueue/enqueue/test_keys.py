@@ -11,9 +11,11 @@ import pytest
 from django_redis_components import taskqueue
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
-from django_redis_components.taskqueue import Schedules, TaskResult, Unique, chain, get_queue, outbox, registry
+from django_redis_components.taskqueue import Schedules, TaskResult, Unique, chain, get_queue, group, outbox, registry
 from django_redis_components.taskqueue.enqueue import prepare
 from django_redis_components.taskqueue.fields import Field, FlowField
+from django_redis_components.taskqueue.flows.enqueue import Callbacks, prepare_flow
+from django_redis_components.taskqueue.flows.graph import FlowGraph
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats.metrics import SIZE
@@ -93,6 +95,8 @@ KINDS: dict[str, tuple[str, float | None]] = {
     "schedules_version": (r"schedules_version", None),
     "reply:<op>, reply:<id>": (r"reply:[\w-]+", 60),
     "unfinished_flows": (r"unfinished_flows", None),
+    "partial_flows": (r"partial_flows", None),
+    "flow_work": (r"flow_work", None),
     "outbox": (r"outbox", None),
     "flow:<flow>": (r"flow:[\w-]{20}", FAILED_TTL_S),
     "q:<queue>:waiting": (r"q:\w+:waiting", None),
@@ -180,6 +184,9 @@ def busy_store(store: Store, settings: Any, monkeypatch: pytest.MonkeyPatch) -> 
     poller = Poller(home(), connections.client())
     poller.step()
     FailureReport(home(), connections.client(), poller.id).write(KeyError("odd"), 1, 1.0)
+    for tasks in (300, 401):  # one that has not started all of its tasks, and one of which only a part was sent
+        flow = group(note.using(queue_name="flows").s(number) for number in range(tasks))
+        connections.client().execute(prepare_flow(FlowGraph(flow), Callbacks()).calls[0])
     return store
 
 
@@ -220,7 +227,7 @@ def test_keys_have_the_documented_ttl(busy_store: Store) -> None:
             left_ms = busy_store.raw.pttl(key)
             if longest_s is None:
                 assert left_ms == -1, key
-            elif kind == "flow:<flow>" and int(busy_store.raw.hget(key, FlowField.unfinished)) > 0:
+            elif kind == "flow:<flow>" and busy_store.raw.hget(key, FlowField.unfinished) != b"0":
                 assert left_ms == -1, f"{key!r}: a flow that has not finished has no end"
             elif kind == "t:<id>" and busy_store.raw.hget(key, Field.state) not in (
                 b"successful",

@@ -56,7 +56,7 @@ def test_unavailable_redis_is_reported() -> None:
     [
         ([], "the following arguments are required: GROUP"),
         (["queues"], "the following arguments are required: COMMAND"),
-        (["queues", "dance"], "invalid choice: 'dance' (choose from status, errors, groups, pause, "),
+        (["queues", "dance"], "invalid choice: 'dance' (choose from status, plan, errors, groups, pause, "),
         (["queus"], "Did you mean 'queues'?"),
         (["queues", "stat"], "Did you mean 'status'?"),
         (["tasks", "list", "default", "done"], "invalid choice: 'done'"),

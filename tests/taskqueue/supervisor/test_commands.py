@@ -268,7 +268,7 @@ def test_worker_requeues_unregistered_tasks_at_start(redis_server: Store, childr
 
     worker = queue_worker(children)
 
-    assert "Requeued 1 tasks of queue default whose names are registered now." in worker.output
+    assert "Requeued 1 task of queue default whose names are registered now." in worker.output
     assert result.get(60) == "unregistered"
     unknown.refresh()
     assert unknown.state == "unregistered"

@@ -62,7 +62,7 @@ def test_unregistered_task_is_requeued_when_its_name_is_registered(
     forget(note)
     requeue_unregistered(home(), ["other", "default"])
 
-    assert "Requeued 1 tasks of queue default whose names are registered now." in caplog.text
+    assert "Requeued 1 task of queue default whose names are registered now." in caplog.text
     depth = get_queue("default").info()
     assert (depth.unregistered, depth.ready) == (1, 1)
     work_off()
