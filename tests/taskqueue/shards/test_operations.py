@@ -10,12 +10,14 @@ from django.core.management import call_command
 from django.test import Client
 from redis.exceptions import ConnectionError
 
-from django_redis_components.taskqueue import PartlyDone, Schedules, get_queue, schedules
+from django_redis_components.taskqueue import PartlyDone, Schedules, get_queue, group, schedules
+from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.shards import home, named, shards_of
 from django_redis_components.testing import drain
 from tests.support import eventually
 from tests.support.processes import Children
 from tests.support.waiting import TIMEOUT_S
+from tests.taskqueue.batching.tasks import collect_ready, runs
 from tests.taskqueue.shards.support import TwoShards, set_options
 from tests.taskqueue.support import SITE, running_worker
 from tests.taskqueue.tasks import add, fail, note
@@ -134,6 +136,27 @@ def test_drain_runs_the_tasks_of_all_shards(shards: TwoShards, settings: Any) ->
 
     assert {result.id for result in drain("mail")} == {*before, *after}
     assert [result.id for result in drain("mail", advance=True)] == [delayed.id]
+
+
+def test_batches_of_each_shard_run_as_such(shards: TwoShards) -> None:
+    at_home = [collect_ready.enqueue(number) for number in range(3)]
+    elsewhere = [collect_ready.using(queue_name="mail").enqueue(number) for number in range(10, 13)]
+    runs.clear()
+
+    with running_worker("default", "mail"):
+        assert [result.get(TIMEOUT_S) for result in (*at_home, *elsewhere)] == [0, 1, 2, 10, 11, 12]
+
+    assert sorted(map(sorted, runs)) == [[0, 1, 2], [10, 11, 12]]
+    assert all(shards.b.raw.exists(shards_of("default")[1].record(result.id)) for result in elsewhere)
+
+
+def test_large_flow_is_started_in_the_shard_of_its_queue(shards: TwoShards) -> None:
+    flow = group(mail.s(number) for number in range(700)).enqueue()
+
+    flow.refresh()
+    assert {result.state for result in flow.results} == {"ready"}
+    assert get_queue("mail").info().ready == 700
+    assert not shards.b.raw.exists(shards_of("default")[1].key(Key.flow_work))
 
 
 def test_commands_show_all_shards(shards: TwoShards, settings: Any, capsys: pytest.CaptureFixture[str]) -> None:
