@@ -157,12 +157,10 @@ def read_overview(
         with_metrics: whether to read the metrics of 50 queues (see `TaskQueueOverview`), and what has failed in them.
         with_all_workers: whether to return up to 5,000 workers.
     """
-    newest = MAX_ALL_WORKERS if with_all_workers else MAX_WORKERS
-    depths, heartbeats, oldest, poller, info = yield Batch(
+    depths, heartbeats, poller, info = yield Batch(
         [
             _first_request(shard),
-            Read("ZREVRANGE", shard.key(Key.workers), 0, newest - 1, "WITHSCORES"),
-            Read("ZRANGE", shard.key(Key.workers), 0, MAX_OLDEST - 1, "WITHSCORES"),
+            Read("ZREVRANGE", shard.key(Key.workers), 0, MAX_ALL_WORKERS - 1, "WITHSCORES"),
             Read("GET", shard.key(Key.poller)),
             Command("INFO", *INFO_SECTIONS, key=shard.base, retry=True),
         ],
@@ -173,10 +171,9 @@ def read_overview(
             raise reply
     now_us, _, _, worker_count, live_count = depths
     rows = _valid_rows((yield from _all_rows(shard, depths)))
-    seen_ms = _heartbeats(heartbeats)
-    if worker_count > newest:
-        latest = dict(list(seen_ms.items())[: newest - MAX_OLDEST])
-        seen_ms = latest | dict(reversed(_heartbeats(oldest).items()))
+    seen_ms = {worker.decode(): float(ms) for worker, ms in zip(heartbeats[::2], heartbeats[1::2], strict=True)}
+    if not with_all_workers:
+        seen_ms = {worker: seen_ms[worker] for worker in _selected(list(seen_ms))}
     measured, unregistered, failing = _selected_queues(rows) if with_metrics else ([], [], [])
     details = yield from _read_details(shard, seen_ms, measured, unregistered, failing)
     reports, recent, names, main_errors, again = details
@@ -210,9 +207,11 @@ def read_traffic(
     return metrics.parse_recent(recent, OVERVIEW_MINUTES), arrivals
 
 
-def _heartbeats(reply: list[bytes]) -> dict[str, float]:
-    """Return the latest heartbeats by worker, from a reply that has both in turn."""
-    return {worker.decode(): float(seen_ms) for worker, seen_ms in zip(reply[::2], reply[1::2], strict=True)}
+def _selected(workers: list[str]) -> list[str]:
+    """Return the workers that are shown, of these by heartbeat: of many the latest, and the oldest."""
+    if len(workers) <= MAX_WORKERS:
+        return workers
+    return workers[: MAX_WORKERS - MAX_OLDEST] + workers[-MAX_OLDEST:]
 
 
 def _selected_queues(rows: list[Any]) -> tuple[list[bytes], list[bytes], list[bytes]]:
