@@ -88,9 +88,9 @@ q:<queue>:tombstones          string  tombstones: cancelled ids that are still i
 q:<queue>:minute:<minute>     string  counters and histograms, of all tasks and by name        3 h
 q:<queue>:hour:<hour>         string  the same for all tasks, aggregated by the poller         14 days
 q:<queue>:total               string  the sum of the hours, for monitoring                     14 days
-class_hours:<hour>:<name>     string  counters of a task name of all queues, by the poller    7 days
-class_rollup                  string  the last hour that was added to these                   7 days
-class_queues:<hour>           set     queues that were added to these                         4 h
+class_hours:<hour>:<name>     string  counters of a task name of all queues, by the poller     7 days
+class_rollup                  string  the last hour that was added to these                    7 days
+class_queues:<hour>           set     queues that were added to these                          4 h
 q:<queue>:task_names:<hour>   hash    task names with separate counters, to their index        4 h
 q:<queue>:errors              zset    fingerprints of errors by last occurrence in ms, 100     failed_ttl, poller
 q:<queue>:error:<print>       hash    an error group: count, times, tasks, failures by minute  failed_ttl
