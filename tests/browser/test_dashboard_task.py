@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.contrib.admin.utils import quote
 from playwright.sync_api import Page, expect
 
 from django_redis_components.taskqueue import TaskResult
@@ -69,7 +70,7 @@ def test_form_of_a_pending_task_is_accessible_and_needs_no_javascript(
     result = note.using(run_after=86_400, expires=3_600).enqueue("wrong " * 40)
     page = open_page("dark", 390, locale="ar")
     sign_in(page, site)
-    page.goto(f"{site}{TASKS}_verb/edit/{result.id}/")
+    page.goto(f"{site}{TASKS}_verb/edit/{quote(result.id)}/")
     page.locator("button[name=show_arguments]").press("Enter")
     expect(page.locator("#id_args")).to_have_value(re.compile("wrong"))
     assert violations(page) == []

@@ -31,7 +31,7 @@ def operator() -> Client:
 
 
 def stack_url(task_id: str) -> str:
-    return f"{TASKS}_verb/stack/{task_id}/"
+    return f"{TASKS}_verb/stack/{quote(task_id)}/"
 
 
 def last_entry() -> str:
@@ -120,7 +120,7 @@ def test_further_request_is_not_made_while_others_wait(
             stack_view.free_waits.release()
 
     assert "Not asked: 2 other pages of this process wait for a stack. Ask again in some seconds." in text(page)
-    assert f'action="{stack_url(quote(result.id))}"' in page.content.decode()
+    assert f'action="{stack_url(result.id)}"' in page.content.decode()
     assert last_entry().endswith(": not asked, others wait.")
     assert not [key for key in redis_server.keys() if b":stack:" in key]  # noqa: SIM118 - a Store is no dict
     for _ in range(stack_view.MAX_WAITING + 1):

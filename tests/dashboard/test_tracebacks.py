@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from django.contrib.admin.utils import quote
 
 from django_redis_components.dashboard.error_text import traceback_parts
 from django_redis_components.dashboard.task import stack_view
@@ -171,7 +172,7 @@ def test_stack_of_a_running_task_folds_frames_of_libraries(
     new_fetcher(worker="here:f00.a").fetch("0", 1)
     write_worker(redis_server, "here:f00.a")
 
-    html = client_of("superuser").post(f"{TASKS}_verb/stack/{result.id}/").content.decode()
+    html = client_of("superuser").post(f"{TASKS}_verb/stack/{quote(result.id)}/").content.decode()
 
     assert "1 frame of libraries</summary><pre>  File &quot;/usr/lib/python3.13/smtplib.py" in html
     assert "drc-raised" not in html

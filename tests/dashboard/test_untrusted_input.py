@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
+from django.contrib.admin.utils import quote
 from django.contrib.auth.models import User
 from django.test import Client, RequestFactory
 
@@ -175,7 +176,7 @@ def test_texts_that_utf_8_cannot_encode_are_escaped_on_every_page(redis_server: 
     redis_server.raw.hset(f"{home().base}:schedules:definitions", "odd", json.dumps(definition))
     Lock("stock", timeout=60).acquire()
 
-    addresses = [*pages(RateLimit("api", "5/m")), f"{TASKS}{failed}/?", f"{TASKS}{waiting.id}/?"]
+    addresses = [*pages(RateLimit("api", "5/m")), f"{TASKS}{quote(failed)}/?", f"{TASKS}{quote(waiting.id)}/?"]
     found = {
         (address, form): operator.get(f"{address}&format={form}")
         for address in [*addresses, f"{SCHEDULES}?"]
@@ -183,10 +184,10 @@ def test_texts_that_utf_8_cannot_encode_are_escaped_on_every_page(redis_server: 
     }
 
     assert {key: answer.status_code for key, answer in found.items() if answer.status_code not in (200, 404)} == {}
-    for address in (f"{TASKS}{failed}/?", f"{FAILURES}?", f"{url_of('mail')}?state=failed"):
+    for address in (f"{TASKS}{quote(failed)}/?", f"{FAILURES}?", f"{url_of('mail')}?state=failed"):
         assert ESCAPED in found[address, "html"].content.decode()
-    assert ESCAPED in found[f"{TASKS}{waiting.id}/?", "html"].content.decode()
-    assert found[f"{TASKS}{failed}/?", "json"].json()["errors"][0]["message"] == ESCAPED
+    assert ESCAPED in found[f"{TASKS}{quote(waiting.id)}/?", "html"].content.decode()
+    assert found[f"{TASKS}{quote(failed)}/?", "json"].json()["errors"][0]["message"] == ESCAPED
 
 
 def test_entries_of_the_log_escape_texts_that_utf_8_cannot_encode(admin_user: User) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
+from django.contrib.admin.utils import quote
 
 from django_redis_components.checks import check_schedules
 from django_redis_components.core.client import connections
@@ -392,7 +393,7 @@ def test_pages_show_that_arguments_are_sealed_and_open_them_by_a_logged_request(
             assert SECRET not in html
             assert "sealed" in text_of(html)
         assert "sealed" not in text_of(client.get(f"{queue}&text={SECRET}").content.decode())
-    show = f"/admin/django_redis_components/task/_verb/arguments/{result.id}/"
+    show = f"/admin/django_redis_components/task/_verb/arguments/{quote(result.id)}/"
     assert viewer.post(show).status_code == 403
 
     shown = operator.post(show).content.decode()
