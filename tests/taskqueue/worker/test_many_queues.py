@@ -106,7 +106,7 @@ def test_empty_queues_are_looked_at_together(redis_server: Store) -> None:
     fetcher, alone, pair = new_fetcher(*QUEUES), new_fetcher(QUEUES[0]), new_fetcher(*QUEUES[:2])
 
     assert commands_of(redis_server, lambda: alone.fetch("0", 1)) == 4, "as many as before"
-    assert commands_of(redis_server, lambda: pair.fetch("0", 1)) <= 5
+    assert commands_of(redis_server, lambda: pair.fetch("0", 1)) == 6, "few are looked at one by one"
     assert commands_of(redis_server, lambda: fetcher.fetch("0", 1)) <= 12
 
 

@@ -49,8 +49,9 @@ local ctx = {
   lease_until = string.format("%.0f", now_ms + lease_ms), want = want, tasks = {}, skipped = 0,
 }
 
--- Most queues that one command looks at.
-local MAX_TOGETHER = 64
+-- Most queues that one command looks at, and how many a worker has at least that looks at several together: of few ones it
+-- finds the one with tasks earlier by looking at each.
+local MAX_TOGETHER, MANY_QUEUES = 64, 17
 
 -- Return whether these queues have no tasks to start, by one command: most of many queues are empty.
 local function are_empty(from, to)
@@ -129,7 +130,7 @@ others = has_pauses and others - 1 or others
 local next_due_ms = 0
 local index, last, together = 10, 9 + queues, 1
 while index <= last do
-  if together > 1 and are_empty(index, math.min(index + together - 1, last)) then
+  if together > 1 and queues >= MANY_QUEUES and are_empty(index, math.min(index + together - 1, last)) then
     index, together = index + together, math.min(2 * together, MAX_TOGETHER)
   else
     local queue, taken = ARGV[index], #ctx.tasks + ctx.skipped
