@@ -7,12 +7,11 @@ import functools
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import redis
 from django.conf import settings
 from django.test import override_settings
 
-from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import missing_extra
-from django_redis_components.core.protocol import Command
 from django_redis_components.core.settings import conf
 from django_redis_components.ratelimits import clear_denial_cache
 
@@ -42,7 +41,9 @@ class EmbeddedServer:
 
     def flush(self) -> None:
         """Delete the data of all aliases, and the denials of rate limits that this process has cached."""
-        connections.client().execute(Command("FLUSHALL", key=""))
+        # By the address of this server: the settings of the moment may name another one.
+        with redis.Redis(unix_socket_path=str(self._process.unix_socket_path), socket_timeout=60) as own:
+            own.flushall()
         clear_denial_cache()
 
     def _url(self, database: int) -> str:

@@ -13,6 +13,8 @@ from django_redis_components.locks import Lock
 from django_redis_components.messaging import Mailbox
 from django_redis_components.ratelimits import RateLimit
 from django_redis_components.testing import EmbeddedServer, embedded_server
+from tests.conftest import components_settings
+from tests.support import Store
 
 
 @pytest.fixture(autouse=True)
@@ -101,3 +103,16 @@ def test_flush_forgets_cached_denials(redis_components_server: EmbeddedServer) -
     redis_components_server.flush()
 
     assert limit.hit("ada")
+
+
+def test_flush_after_the_block_deletes_nothing_on_the_server_of_the_site(own_server: Store, settings: Any) -> None:
+    settings.REDIS_COMPONENTS = components_settings(own_server)
+    own_server.raw.set("kept", "1")
+    with embedded_server() as server:
+        raw = redis.Redis.from_url(server.url)
+        raw.set("left", "1")
+
+    server.flush()
+
+    assert own_server.raw.get("kept") == b"1"
+    assert raw.dbsize() == 0
