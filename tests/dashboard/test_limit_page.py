@@ -305,7 +305,7 @@ def test_block_and_its_end_are_shown_and_written_to_the_admin_log(store: Store, 
     shown = text_of(blocked)
     assert "Blocked: ada Unblock…" in shown
     assert re.search(
-        rf"login : ada Blocked until ([A-Z][a-z]+\. \d+, )?\d\d:\d\d, by {author}\. Block… Unblock…", shown
+        rf"login : ada Blocked until ([A-Z][a-z]+ \d+, )?\d\d:\d\d, by {author}\. Block… Unblock…", shown
     )
     assert state_of(operator, limit, "ada")["blocked_by"] == author
 
