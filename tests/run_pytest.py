@@ -1,5 +1,8 @@
 """Run pytest, and run each failed test again alone: ``python -m tests.run_pytest [--strict] [--coverage] ARGS``.
 
+Before a parallel run the test modules are compiled once: on a fresh checkout each of its processes would compile all of
+them, at the same time and three times as long as it takes to collect them.
+
 The tests of a parallel run share the processors with each other. A test that fails there and passes alone is reported
 as ``FLAKY``: a bug of the test or of the product, but seldom of the change that is being tested. The exit code is 0 if
 each failed test passes alone, with ``--strict`` only if none failed. Other arguments are pytest's.
@@ -8,6 +11,7 @@ each failed test passes alone, with ``--strict`` only if none failed. Other argu
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -29,6 +33,8 @@ def main(arguments: list[str]) -> int:
     cache = Path(".data").resolve() / f"pytest-{sys.version_info[0]}.{sys.version_info[1]}"
     failures = cache / "v" / "cache" / "lastfailed"
     failures.unlink(missing_ok=True)
+    if "-n" in arguments:
+        _compile([Path(argument) for argument in arguments if Path(argument).exists()])
     code = _run([*arguments, "-o", f"cache_dir={cache}"], is_measured=is_measured)
     failed = sorted(json.loads(failures.read_text())) if failures.is_file() else []
     if code != TESTS_FAILED or not 0 < len(failed) <= MAX_RERUNS:
@@ -38,6 +44,19 @@ def main(arguments: list[str]) -> int:
     for name in failed:
         print(f"!!! {'FLAKY (failed, then passed alone)' if name in flaky else 'FAILED twice'}: {name}")
     return code if is_strict or flaky != failed else 0
+
+
+def _compile(paths: list[Path]) -> None:
+    """Let pytest compile the test modules of these paths, on each processor a share of them."""
+    modules = [module for path in paths for module in ([path] if path.is_file() else path.rglob("test_*.py"))]
+    count = min(os.cpu_count() or 1, len(modules))
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
+    shares = [
+        subprocess.Popen([*command, *modules[start::count]], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for start in range(count)
+    ]
+    for share in shares:
+        share.wait()  # what cannot be collected is reported by the run that follows
 
 
 def _passes_alone(name: str, options: list[str]) -> bool:
