@@ -8,7 +8,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context
-from functools import partial
 from typing import Any
 
 from django_redis_components.taskqueue import forks
@@ -44,7 +43,8 @@ class EventLoop:
         self._is_idle = True
         self._loop: asyncio.AbstractEventLoop | None = None
         self._loop_thread: threading.Thread | None = None
-        self._tasks: set[asyncio.Task[Any]] = set()
+        #: Running coroutines, and what is called when one has ended. The loop has weak references only.
+        self._tasks: dict[asyncio.Task[Any], Callable[[asyncio.Task[Any]], object]] = {}
         #: Coroutines whose task is not created yet, and whether the loop was woken to do so.
         self._new: deque[Start] = deque()
         self._is_woken = False
@@ -144,23 +144,28 @@ class EventLoop:
 
     def _run_taken(self, loop: asyncio.AbstractEventLoop) -> None:
         """Take coroutines for the free permits for which no thread waits."""
-        while self._acquire_unwanted():
-            start = self.take()
-            if start is None:
-                with self._changed:
-                    self._is_idle = not self._new
-                    self._became_idle.notify_all()
-                self.release_permit()
-                return
-            self._create_task(loop, *start)
+        permits = self._acquire_unwanted()
+        try:
+            while permits and (start := self.take()) is not None:
+                permits -= 1
+                self._create_task(loop, *start)
+        finally:
+            if permits:  # there was nothing to take
+                self._release_untaken(permits)
 
-    def _acquire_unwanted(self) -> bool:
-        """Acquire a permit for which no thread waits; return whether there was one."""
+    def _release_untaken(self, permits: int) -> None:
         with self._changed:
-            if self._free <= self._waiting:
-                return False
-            self._free -= 1
-            return True
+            self._free += permits
+            self._changed.notify(permits)
+            self._is_idle = not self._new
+            self._became_idle.notify_all()
+
+    def _acquire_unwanted(self) -> int:
+        """Acquire the permits for which no thread waits; return their number."""
+        with self._changed:
+            permits = max(0, self._free - self._waiting)
+            self._free -= permits
+            return permits
 
     def _create_task(
         self,
@@ -170,12 +175,11 @@ class EventLoop:
     ) -> None:
         # Without the task factory that a coroutine may have set: if it raised, the run would never end.
         task = asyncio.Task(make(), loop=loop, context=self._context.copy())
-        self._tasks.add(task)  # the loop has weak references only
-        task.add_done_callback(partial(self._end_task, end))
+        self._tasks[task] = end
+        task.add_done_callback(self._end_task)
 
-    def _end_task(self, end: Callable[[asyncio.Task[Any]], object], task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        end(task)
+    def _end_task(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.pop(task)(task)
         self._ended += 1
         if self._ended == 1:  # one wakeup of the threads for all coroutines that end in this step of the loop
             task.get_loop().call_soon(self._release_ended, task.get_loop())

@@ -295,7 +295,7 @@ class CoroutineRun(Run):
 
     async def _call(self, func: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
         pid = forks.process_id()
-        self._task = asyncio.current_task()  # here: middleware may run the function in a task that it creates
+        task = self._task = asyncio.current_task()  # here: middleware may run the function in a task that it creates
         try:
             self.is_open = True
             value = await func(*args, **kwargs)
@@ -303,8 +303,8 @@ class CoroutineRun(Run):
             return value
         except asyncio.CancelledError as exc:
             forks.exit_if_forked(pid, exc)
-            if self.interrupted and self._task is not None:
-                self._task.uncancel()  # the code after the function must not be cancelled
+            if self.interrupted and task is not None:
+                task.uncancel()  # the code after the function must not be cancelled
                 raise TaskCancelled from exc
             raise
         except BaseException as exc:
@@ -312,12 +312,14 @@ class CoroutineRun(Run):
             raise
         finally:
             self.is_open = False
+            self._task = None  # whose context has this run: only the garbage collector could delete the cycle
 
     def cancel(self) -> None:
         """See `Run.cancel`. The cancellation is raised at the next `await`."""
         self.cancel_asked = True
-        if self._task is not None:
-            self._task.get_loop().call_soon_threadsafe(self._interrupt, self._task)
+        task = self._task
+        if task is not None:
+            task.get_loop().call_soon_threadsafe(self._interrupt, task)
 
     def frames(self) -> list[FrameType]:
         """See `Run.frames`. While the coroutine waits, these are the frames of what it awaits."""
