@@ -295,6 +295,8 @@ class Execution:
 
     async def afinish(self, ack: Ack, exc: BaseException | None = None) -> Ack:
         """See `finish`; middleware is notified in the coroutine's synchronous thread, and may use the ORM."""
+        if not self.middleware and (self._task_context is None or not self._task_context._is_pending):
+            return self.finish(ack, exc)
         ack, report = self._after(ack), self._report
         try:
             await sync_to_async(report)(ack, exc)

@@ -301,6 +301,7 @@ def test_coroutine_that_uses_no_synchronous_code_needs_no_thread(
     monkeypatch.setattr(db_connections.forks, "ForkSafeExecutor", Counted)
     with running_worker():
         assert add_async.enqueue(2, 3).get(60) == 5
+        assert use_context_async.using(metadata={"by": "kim"}).enqueue().get(60) == {"by": "kim"}
         before = made.count({"max_workers": 1})
         assert in_a_thread_async.enqueue().get(60) is True
 
