@@ -228,8 +228,9 @@ class Page(HTMLParser):
 
 def dump(store: Store) -> dict[bytes, tuple[bytes, bool]]:
     """Every key with its content, and whether it has a TTL."""
-    found = store.keys()
-    return {key: (store.raw.dump(key), store.raw.pttl(key) > 0) for key in found}
+    keys = store.keys()
+    found = {key: (store.raw.dump(key), store.raw.pttl(key) > 0) for key in keys}
+    return {key: content for key, content in found.items() if content[0] is not None}  # others have expired meanwhile
 
 
 def browser(*permissions: str) -> Client:

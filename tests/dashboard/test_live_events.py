@@ -243,12 +243,13 @@ def test_acquisition_after_a_wait_is_recorded(
 
 
 def test_waits_that_fail_and_waits_of_coroutines_are_recorded(
-    redis_server: Store, settings: Any, at_rest: None, viewer: Client
+    redis_server: Store, settings: Any, at_rest: None, viewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(live_events, "MIN_WAIT_S", 0.0)  # to connect may take most of the timeout
     record_events(settings)
     lock = Lock("stock")
-    assert not wait_for_lock(lock, acquire=lambda: lock.acquire(blocking_timeout=0.15), hold_s=10)
-    assert not wait_for_lock(lock, acquire=lambda: run_async(lambda: lock.aacquire(blocking_timeout=0.15)), hold_s=10)
+    assert not wait_for_lock(lock, acquire=lambda: lock.acquire(blocking_timeout=0.5), hold_s=60)
+    assert not wait_for_lock(lock, acquire=lambda: run_async(lambda: lock.aacquire(blocking_timeout=0.5)), hold_s=60)
     RECORDER.flush()
 
     assert [(each["kind"], each["name"]) for each in events_of(viewer)] == [("gave_up", "stock")] * 2

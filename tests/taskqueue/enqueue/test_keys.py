@@ -279,7 +279,7 @@ def test_expired_results_leave_no_keys(store: Store) -> None:
     def lasting() -> list[bytes]:
         """Without the batches that a fetch slot keeps for a lease; a new minute or hour begins at any time."""
         keys = store.keys()
-        kinds = {re.sub(rb":(min|hour|names|rolled):\d+$", rb":\1", key) for key in keys}
+        kinds = {re.sub(rb":(minute|hour|task_names):\d+$", rb":\1", key) for key in keys}
         return sorted(key for key in kinds if b":last_fetch:" not in key)
 
     pass_through(5)
