@@ -50,7 +50,8 @@ def _compile(paths: list[Path]) -> None:
     """Let pytest compile the test modules of these paths, on each processor a share of them."""
     modules = [module for path in paths for module in ([path] if path.is_file() else path.rglob("test_*.py"))]
     count = min(os.cpu_count() or 1, len(modules))
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
+    cache = Path(".data").resolve() / "pytest-compiled"
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-o", f"cache_dir={cache}"]
     shares = [
         subprocess.Popen([*command, *modules[start::count]], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for start in range(count)
