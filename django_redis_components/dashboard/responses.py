@@ -77,7 +77,8 @@ def show(page: Page, request: PageRequest) -> HttpResponse:
             raise
         return missing
     if wanted == "json":
-        return JsonResponse(json_data.page_data(snapshot, page.data(snapshot)), json_data.JSONEncoder)
+        content = {**page.data(snapshot), **shard_choice.shards_data()}
+        return JsonResponse(json_data.page_data(snapshot, content), json_data.JSONEncoder)
     if wanted == "csv":
         return _csv_response(page, snapshot)
     if wanted == "html" and (redirect := page.redirect(request, snapshot)) is not None:
@@ -90,6 +91,7 @@ def show(page: Page, request: PageRequest) -> HttpResponse:
         "address": formats.server(snapshot.address),
         "at": snapshot.at,
         "footer": _footer(snapshot),
+        "shards_read": shard_choice.shards_read(),
         "tabs": _tabs(request, getattr(snapshot, "failure_counts", None), context.get("problems_count", 0)),
         **context,
     }

@@ -14,6 +14,7 @@ from tests.conftest import components_settings
 from tests.support import Store
 from tests.support.pools import close_pools
 from tests.support.stores import Stores
+from tests.taskqueue.tasks import note
 from tools.localserver import LocalServer
 
 #: The routes of the tests: queue "mail" goes to shard "b", the others to the home shard.
@@ -69,4 +70,11 @@ def set_options(settings: Any, **taskqueue: Any) -> None:
     settings.REDIS_COMPONENTS = {**current, "TASKQUEUE": {**current["TASKQUEUE"], **taskqueue}}
 
 
-__all__ = ["QUEUES", "TwoShards", "pytest", "set_options", "two_servers"]
+def in_both(settings: Any, count: int = 3) -> tuple[list[str], list[str]]:
+    """Enqueue tasks of queue "mail" in shard b, and after a change of the route in the home shard."""
+    before = [note.using(queue_name="mail").enqueue(number).id for number in range(count)]
+    set_options(settings, QUEUES={"mail": None, "default": None, "other": "b"})
+    return before, [note.using(queue_name="mail").enqueue(number).id for number in range(count)]
+
+
+__all__ = ["QUEUES", "TwoShards", "in_both", "pytest", "set_options", "two_servers"]

@@ -15,9 +15,9 @@ from django_redis_components.management.listings import task_listing
 from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.queue import Queue, get_queue
 from django_redis_components.taskqueue.shard_clients import read_each, run_over
-from django_redis_components.taskqueue.shards import Shard, place, shards_of
+from django_redis_components.taskqueue.shards import Shard, shards_of
 from django_redis_components.taskqueue.stats import erlang, metrics, queue_stats
-from django_redis_components.taskqueue.stats.merging import merged_metrics, merged_overview
+from django_redis_components.taskqueue.stats.merging import merged_metrics, merged_overview, shards_by_queue
 from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOverview
 
 
@@ -49,7 +49,7 @@ class QueueOperations:
         }
         shards = None
         if len(shards_of(self._using)) > 1:
-            shards = {queue.name: _shards_with(queue.name, overviews) for queue in queues}
+            shards = shards_by_queue(overviews)
             data["shards"] = shards_data(overviews, away)
             data["queues"] = [{**queue, "shards": shards[queue["name"]]} for queue in data["queues"]]
         summary = f"Workers: {workers or 'none'}. Poller: {'active' if overview.poller else 'none'}."
@@ -247,21 +247,6 @@ def _read_recent(shard: Shard, names: Sequence[str], minutes: int) -> Flow[dict[
     for start in range(0, len(known), metrics.MAX_QUEUES):
         done |= yield from metrics.read_recent(shard, known[start : start + metrics.MAX_QUEUES], minutes)
     return done
-
-
-def _shards_with(queue: str, overviews: Mapping[Shard, TaskQueueOverview]) -> list[str]:
-    """Return the names of the shards that have tasks of a queue, and of the one that new tasks go to."""
-    route = place(queue, next(iter(overviews)).using)
-    return [
-        shard.name
-        for shard, overview in overviews.items()
-        if shard == route
-        or any(
-            info.ready + info.scheduled + info.running + info.failed + info.waiting + info.unregistered
-            for info in overview.queues
-            if info.name == queue
-        )
-    ]
 
 
 def count_of_tasks(count: int, state: str = "") -> str:
