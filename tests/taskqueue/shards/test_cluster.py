@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 
+from django_redis_components.core import keys
 from django_redis_components.core.client.connections import client
 from django_redis_components.taskqueue import chain, get_queue, get_result
 from django_redis_components.taskqueue.shards import shards_of
@@ -61,3 +65,13 @@ def test_processes_serve_all_tags(cluster: Store, children: Children) -> None:
     results = [task.enqueue(number, 1) for number in range(50) for task in (add, add.using(queue_name="mail"))]
 
     assert [result.get(TIMEOUT_S) for result in results] == [number + 1 for number in range(50) for _ in "ab"]
+
+
+def test_names_of_shards_have_slots_on_different_primaries(cluster: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    call_command("redis", "shards", "names", "6", "--json")
+    names = [each["name"] for each in json.loads(capsys.readouterr().out)["names"]]
+
+    nodes = [cluster.raw.get_node_from_key(keys.key("taskqueue", name)).name for name in names]
+
+    assert len(set(names)) == 6
+    assert sorted(Counter(nodes).values()) == [2, 2, 2]

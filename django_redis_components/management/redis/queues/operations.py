@@ -70,7 +70,7 @@ class QueueOperations:
             wait_s, share: this share of the tasks should start within this time.
         """
         wanted = [self._queue(name).name for name in names]
-        found, away = read_each(self._using, partial(_read_recent, names=wanted, minutes=minutes))
+        found, away = read_each(self._using, partial(read_recent, names=wanted, minutes=minutes))
         known = wanted or list(dict.fromkeys(name for part in found.values() for name in part))
         done = {name: merged_metrics([part[name] for part in found.values() if name in part]) for name in known}
         plans = [erlang.plan(done[name], wait_s=wait_s, share=share, threads=threads) for name in known]
@@ -240,7 +240,7 @@ def _read_queues(shard: Shard, names: Sequence[str]) -> Flow[TaskQueueOverview]:
     return dataclasses.replace(overview, queues=queues, metrics=done)
 
 
-def _read_recent(shard: Shard, names: Sequence[str], minutes: int) -> Flow[dict[str, metrics.Metrics]]:
+def read_recent(shard: Shard, names: Sequence[str], minutes: int) -> Flow[dict[str, metrics.Metrics]]:
     """Read the figures of these queues, or of all, in the last minutes."""
     known = names or [queue.name for queue in (yield from queue_stats.read_depths(shard))]
     done: dict[str, metrics.Metrics] = {}
