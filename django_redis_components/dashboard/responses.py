@@ -88,7 +88,7 @@ def show(page: Page, request: PageRequest) -> HttpResponse:
         **shared,
         "links": request.links,
         "page_url": request.links.here,
-        "address": formats.server(snapshot.address),
+        "address": shard_choice.server_text(snapshot.address),
         "at": snapshot.at,
         "footer": _footer(snapshot),
         "shards_read": shard_choice.shards_read(),

@@ -18,7 +18,7 @@ from django_redis_components.core.exception_text import safe_text
 from django_redis_components.core.exceptions import ConfigurationError, RedisComponentsError
 from django_redis_components.core.protocol import Flow, Read
 from django_redis_components.core.settings import conf
-from django_redis_components.dashboard import clients
+from django_redis_components.dashboard import clients, formats
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.links import SHARD_PREFIX
 from django_redis_components.dashboard.outages import outage_of
@@ -59,6 +59,12 @@ def shards_read() -> ShardsRead | None:
     counts = {"count": number(len(shown.shards) - len(shown.away)), "total": number(len(shown.shards))}
     summary = _("%(count)s of %(total)s shards read. The figures do not include the others.") % counts
     return ShardsRead(summary, [away_text(shard, shown.away[shard]) for shard in shown.shards if shard in shown.away])
+
+
+def server_text(address: str) -> str:
+    """Return the server of a page, or how many shards it shows."""
+    count = len(clients.shown_shards().shards)
+    return formats.server(address) if count == 1 else _("%(count)s shards") % {"count": number(count)}
 
 
 def away_text(shard: Shard, error: Exception) -> str:

@@ -150,9 +150,7 @@ def _kept_for() -> str:
 
 def _row(failure: FailureGroup, snapshot: FailureSnapshot) -> dict[str, Any]:
     newest, selected, at = failure.newest, snapshot.selected, snapshot.at
-    queue = newest.queue
-    if _has_shards():
-        queue = _("%(queue)s (shard %(name)s)") % {"queue": queue, "name": failure.shards[0].name}
+    queue = _queue_text(newest.queue, failure.shards[0])
     if len(failure.parts) > 1:
         queue = _("%(queue)s and %(count)s more") % {"queue": queue, "count": number(len(failure.parts) - 1)}
     texts = [
@@ -219,6 +217,11 @@ def _has_shards() -> bool:
     return len(shown_shards().shards) > 1
 
 
+def _queue_text(queue: str, shard: Shard) -> str:
+    """Return the name of a queue, with that of its shard if the page shows several."""
+    return _("%(queue)s (shard %(name)s)") % {"queue": queue, "name": shard.name} if _has_shards() else queue
+
+
 def _in_queue(
     shard: Shard, name: str, group: str, snapshot: FailureSnapshot, links: Links
 ) -> tuple[str, str, str, str]:
@@ -233,14 +236,12 @@ def _in_queue(
             "total": number(scan.total),
         }
     url = links.queue(name, state="failed", error=group, **snapshot.query.span)
-    if _has_shards():
-        name = _("%(queue)s (shard %(name)s)") % {"queue": name, "name": shard.name}
-    return name, url, f"{'≥ ' if scan.has_more else ''}{number(scan.matched)}", scanned
+    return _queue_text(name, shard), url, f"{'≥ ' if scan.has_more else ''}{number(scan.matched)}", scanned
 
 
 def _queues(failure: FailureGroup) -> str:
     """Return the queues with the failures of each, the newest first."""
-    named = [f"{part.queue} {number(part.count)}" for part in failure.parts[:MAX_NAMES]]
+    named = [f"{_queue_text(part.queue, shard)} {number(part.count)}" for shard, part in failure.located[:MAX_NAMES]]
     return ", ".join([*named, *(["…"] if len(failure.parts) > MAX_NAMES else [])])
 
 

@@ -72,7 +72,7 @@ def _memory(row: _Row) -> str | None:
 _TABLE: Table[_Row] = Table(
     [
         Column("name", gettext_lazy("Shard"), _name, "name"),
-        Column("state", pgettext_lazy("shard", "State"), _state, "state-cell", has_label=False),
+        Column("state", pgettext_lazy("shard", "State"), _state, "whole", has_label=False),
         Column("server", gettext_lazy("Server"), lambda row: formats.server(row[0].address), "whole", optional=True),
         Column("queues", gettext_lazy("Queues"), lambda row: len(row[0].queues) if row[0].overview else None),
         _count("ready", pgettext_lazy("tasks", "Ready")),
