@@ -45,8 +45,11 @@ def client_for(using: str, client_of: Callable[[str], SyncClientProtocol] | None
     """
     client_of = client_of or connections.client
     shards = shards_of(using)
-    aliases = {shard.alias for shard in shards}
-    return client_of(shards[0].alias) if len(aliases) == 1 else ShardsClient(shards, client_of)
+    if len({shard.alias for shard in shards}) == 1:
+        client = client_of(shards[0].alias)
+        if len(shards) == 1 or not getattr(client, "is_cluster", False):
+            return client
+    return ShardsClient(shards, client_of)
 
 
 def run_over(using: str, flow: Flow[T]) -> T:
@@ -173,15 +176,20 @@ def prompt_client(shard: Shard) -> SyncClient:
 
 def alias_for(shards: Sequence[Shard], key: Any) -> str:
     """Return the connection of the shard that a key belongs to; of other keys that of the home shard."""
+    return shard_of_key(shards, key).alias
+
+
+def shard_of_key(shards: Sequence[Shard], key: Any) -> Shard:
+    """Return the shard that a key belongs to; the home shard for other keys."""
     text = key.decode() if isinstance(key, bytes) else str(key)
     for shard in shards:
         if text.startswith(shard.base):
-            return shard.alias
-    return shards[0].alias
+            return shard
+    return shards[0]
 
 
 class ShardsClient:
-    """A client of several shards on several servers. It has no connections of its own."""
+    """A client of several shards on several servers, or primaries of a Cluster. It has no connections of its own."""
 
     def __init__(self, shards: Sequence[Shard], client_of: Callable[[str], SyncClientProtocol]) -> None:
         self._shards = shards
@@ -197,11 +205,11 @@ class ShardsClient:
 
     def execute_many(self, requests: Sequence[Request]) -> list[Any]:
         """Execute requests, those of all servers at the same time. The errors of a shard are its replies."""
-        groups = _by_alias(self._shards, requests)
+        groups = self._by_server(requests)
         parts = concurrently(
             [
                 partial(self._execute_on, alias, [requests[number] for number in numbers])
-                for alias, numbers in groups.items()
+                for (alias, _base), numbers in groups.items()
             ]
         )
         replies: dict[int, Any] = {}
@@ -212,6 +220,15 @@ class ShardsClient:
     def wait(self, wakeup: str | BlockingPop, seconds: float) -> bytes | None:
         """Wait for a wakeup on its shard."""
         return self._client(wakeup if isinstance(wakeup, str) else wakeup.keys[0]).wait(wakeup, seconds)
+
+    def _by_server(self, requests: Sequence[Request]) -> dict[tuple[str, str], list[int]]:
+        """Return the numbers of the requests for each server; in a Cluster for each shard, which has a primary."""
+        found: dict[tuple[str, str], list[int]] = {}
+        for number, request in enumerate(requests):
+            shard = shard_of_key(self._shards, request.key)
+            is_cluster = getattr(self._client_of(shard.alias), "is_cluster", False)
+            found.setdefault((shard.alias, shard.base if is_cluster else ""), []).append(number)
+        return found
 
     def _execute_on(self, alias: str, requests: Sequence[Request]) -> list[Any]:
         return self._client_of(alias).execute_many(requests)

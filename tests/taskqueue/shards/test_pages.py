@@ -15,7 +15,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Read
 from django_redis_components.taskqueue import get_queue, group
 from django_redis_components.taskqueue.fields import Key
-from django_redis_components.taskqueue.shard_clients import ShardsClient
+from django_redis_components.taskqueue.shard_clients import ShardsClient, client_for
 from django_redis_components.taskqueue.shards import shards_of
 from django_redis_components.testing import drain
 from tests.dashboard.support import text_of
@@ -262,3 +262,45 @@ def test_requests_to_the_servers_of_two_shards_are_sent_side_by_side(shards: Two
     keys = [shard.key(Key.queues) for shard in shards_of()]
 
     assert client.execute_many([Read("ZCARD", key) for key in keys]) == [0, 0]
+
+
+def test_two_shards_on_one_server_are_read_in_one_request(
+    redis_server: Store, settings: Any, admin_client: Client
+) -> None:
+    settings.REDIS_COMPONENTS = {
+        **settings.REDIS_COMPONENTS,
+        "TASKQUEUE": {
+            "SHARDS": {"default": "default", "b": "default"},
+            "QUEUES": {"default": None, "mail": "b", "other": None},
+        },
+    }
+    assert client_for("default") is connections.client()
+    note.enqueue(1)
+    note.using(queue_name="mail").enqueue(2)
+    fail_once("mail")
+    fail_once("other")
+
+    html = admin_client.get(f"{START}/overview/").content.decode()
+
+    assert {row[0]: row[1] for row in rows_of(html, "drc-queues")} == {
+        "default": "default",
+        "mail": "b",
+        "other": "default",
+    }
+    assert [row[1] for row in rows_of(html, "drc-shards")] == ["answers", "answers"]
+    assert {page: trips for page, (_, trips) in costs(admin_client).items()} == {
+        page: trips for page, (_, trips) in COSTS.items()
+    }
+
+
+def test_tabs_keep_the_shard_of_a_list_but_not_that_of_an_object(shards: TwoShards, admin_client: Client) -> None:
+    note.using(queue_name="mail").enqueue(1)
+
+    def tab(path: str) -> bool:
+        html = admin_client.get(f"{START}/{path}").content.decode()
+        tabs = html[html.index('class="drc-tabs') :]
+        return f'href="{START}/overview/_in/b/"' in tabs[: tabs.index("</nav>")]
+
+    assert tab("queues/_in/b/")
+    assert not tab("queues/_in/b/mail/")
+    assert not tab("schedule/")
