@@ -77,7 +77,9 @@ def build_page(snapshot: OverviewSnapshot, *, request: HttpRequest, query: Queue
         "is_watched": snapshot.facts.is_watched,
         "incidents_url": links.page("incident"),
         "tiles": sorted(cards(snapshot, links), key=lambda tile: tile.spark is None),  # two without fill one column
-        "history": history_page(snapshot.history, _failed_url(overview, links)) if snapshot.history else None,
+        "history": history_page(snapshot.history, _failed_url(None if states else overview, links))
+        if snapshot.history
+        else None,
         "query": query,
         "queues": queue_table(overview, query, links, snapshot.overviews) if overview else None,
         "has_queues": bool(overview and overview.queues),
@@ -93,7 +95,11 @@ def build_page(snapshot: OverviewSnapshot, *, request: HttpRequest, query: Queue
 
 
 def _failed_url(overview: TaskQueueOverview | None, links: Links) -> FailedUrl:
-    """Return what makes the URL of the tasks that failed in a time: the list of their queue, if it is the only one."""
+    """Return what makes the URL of the tasks that failed in a time: the list of their queue, if it is the only one.
+
+    Args:
+        overview: None if the page shows several shards. A list has the tasks of one.
+    """
     failing = [queue.name for queue in overview.queues if queue.failed] if overview else []
 
     def url(start: datetime, end: datetime) -> str:

@@ -62,7 +62,8 @@ def page_problems(snapshot: OverviewSnapshot) -> list[FoundProblem]:
     """Return the problems, critical ones first, in the active language."""
     facts = snapshot.facts
     at_home = _problems_at_home(snapshot)
-    found = [FoundProblem(problem, problem, facts) for problem in at_home]
+    home = facts.shard.name if snapshot.others else ""
+    found = [FoundProblem(problem, problem, facts, home) for problem in at_home]
     if not snapshot.others:
         return found
     for shard, problem in found_in_others(snapshot.others, at_home):

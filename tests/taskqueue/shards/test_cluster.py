@@ -15,7 +15,7 @@ from django_redis_components.core.client.connections import client
 from django_redis_components.core.protocol import Read
 from django_redis_components.taskqueue import chain, get_queue, get_result
 from django_redis_components.taskqueue.fields import Key
-from django_redis_components.taskqueue.shard_clients import ShardsClient, client_for
+from django_redis_components.taskqueue.shard_clients import client_for
 from django_redis_components.taskqueue.shards import shards_of
 from tests.conftest import components_settings
 from tests.support import Store
@@ -23,6 +23,7 @@ from tests.support.pools import close_pools
 from tests.support.processes import Children
 from tests.support.stores import Stores
 from tests.support.waiting import TIMEOUT_S
+from tests.taskqueue.shards.support import Meetings
 from tests.taskqueue.support import SITE, running_worker
 from tests.taskqueue.tasks import add, note
 
@@ -80,11 +81,10 @@ def test_names_of_shards_have_slots_on_different_primaries(cluster: Store, capsy
     assert sorted(Counter(nodes).values()) == [2, 2, 2]
 
 
-def test_requests_to_shards_of_a_cluster_are_grouped_by_shard(cluster: Store) -> None:
-    over_shards = client_for("default")
-    keys_of_shards = [shard.key(Key.queues) for shard in shards_of()]
+def test_requests_to_the_shards_of_a_cluster_are_sent_side_by_side(cluster: Store) -> None:
+    met = Meetings(2)
+    over_shards = client_for("default", met.client)
+    requests = [Read("ZCARD", shard.key(Key.queues)) for shard in shards_of()]
 
-    assert isinstance(over_shards, ShardsClient)
-    groups = over_shards._by_server([Read("ZCARD", key) for key in (*keys_of_shards, keys_of_shards[0])])
-    assert list(groups.values()) == [[0, 2], [1]]
-    assert over_shards.execute_many([Read("ZCARD", key) for key in keys_of_shards]) == [0, 0]
+    assert over_shards.execute_many(requests) == [0, 0]
+    assert met.count == 2

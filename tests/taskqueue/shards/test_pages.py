@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -15,13 +14,13 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Read
 from django_redis_components.taskqueue import get_queue, group
 from django_redis_components.taskqueue.fields import Key
-from django_redis_components.taskqueue.shard_clients import ShardsClient, client_for
+from django_redis_components.taskqueue.shard_clients import client_for
 from django_redis_components.taskqueue.shards import shards_of
 from django_redis_components.testing import drain
 from tests.dashboard.support import text_of
 from tests.support import Store, eventually
 from tests.support.processes import Children
-from tests.taskqueue.shards.support import TwoShards, in_both, set_options
+from tests.taskqueue.shards.support import Meetings, TwoShards, in_both, set_options
 from tests.taskqueue.support import SITE
 from tests.taskqueue.tasks import add, fail, note
 
@@ -246,22 +245,12 @@ def test_pages_of_a_queue_and_a_task_name_their_shard(shards: TwoShards, setting
 
 
 def test_requests_to_the_servers_of_two_shards_are_sent_side_by_side(shards: TwoShards) -> None:
-    both = threading.Barrier(2, timeout=10)
+    met = Meetings(2)
 
-    class Meeting:
-        """A client that sends its requests once that of the other server is about to."""
+    client = client_for("default", met.client)
 
-        def __init__(self, alias: str) -> None:
-            self._client = connections.client(alias)
-
-        def execute_many(self, requests: Any) -> Any:
-            both.wait()
-            return self._client.execute_many(requests)
-
-    client = ShardsClient(shards_of(), Meeting)  # type: ignore[arg-type]
-    keys = [shard.key(Key.queues) for shard in shards_of()]
-
-    assert client.execute_many([Read("ZCARD", key) for key in keys]) == [0, 0]
+    assert client.execute_many([Read("ZCARD", shard.key(Key.queues)) for shard in shards_of()]) == [0, 0]
+    assert met.count == 2
 
 
 def test_two_shards_on_one_server_are_read_in_one_request(
@@ -304,3 +293,15 @@ def test_tabs_keep_the_shard_of_a_list_but_not_that_of_an_object(shards: TwoShar
     assert tab("queues/_in/b/")
     assert not tab("queues/_in/b/mail/")
     assert not tab("schedule/")
+
+
+def test_remedies_of_a_problem_lead_to_its_shard(shards: TwoShards, settings: Any, admin_client: Client) -> None:
+    in_both(settings)
+    set_options(settings, QUEUES={"mail": "b", "default": None})
+
+    html = admin_client.get(f"{START}/overview/").content.decode()
+    problems = html[html.index('id="drc-health"') : html.index("drc-tiles")]
+
+    assert f'href="{START}/queues/_in/default/mail/' in problems
+    assert f'href="{START}/queues/_in/b/mail/' in problems
+    assert f'href="{START}/queues/mail/' not in problems
