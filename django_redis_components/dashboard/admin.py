@@ -123,7 +123,7 @@ class UnmanagedAdmin(_ModelAdmin):
         return path(route, wrapper, name=full)
 
     def _view_of_shard(self, request: PageRequest, view: View, *, has_object: bool) -> HttpResponse:
-        """Call a view for the shard that the request names, or that has its object.
+        """Call a view for the shard that the request names, for the one that has its object, or for all.
 
         Args:
             has_object: whether the id of the object was parsed.
@@ -131,11 +131,11 @@ class UnmanagedAdmin(_ModelAdmin):
         from django_redis_components.dashboard import clients, responses, shard_choice
 
         try:
-            shard = shard_choice.shard_of(request, has_object=has_object)
+            shards = shard_choice.shards_shown(request, has_object=has_object)
         except ValueError as exc:
             return responses.bad_request(request, exc)
-        request.links.shard = shard_choice.name_in_urls(shard)
-        with clients.showing(shard):
+        request.links.shard = shard_choice.name_in_urls(shards)
+        with clients.showing(*shards):
             return view(request)
 
     def _verb_paths(self, route: str) -> list[URLPattern]:

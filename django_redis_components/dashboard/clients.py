@@ -22,8 +22,21 @@ CONNECT_S = 1.0
 #: Read timeout in seconds.
 READ_S = 2.0
 
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ShownShards:
+    """The shards of the task queue that a page shows.
+
+    Attributes:
+        away: those that could not be read, with the error.
+    """
+
+    shards: tuple[Shard, ...]
+    away: dict[Shard, Exception] = dataclasses.field(default_factory=dict)
+
+
 _clients: dict[str, SyncClient] = {}
-_shown: ContextVar[Shard | None] = ContextVar("shown shard", default=None)
+_shown: ContextVar[ShownShards | None] = ContextVar("shown shards", default=None)
 _lock = threading.Lock()
 
 
@@ -47,17 +60,23 @@ def client_of_server(alias: str) -> SyncClient:
         return found
 
 
+def shown_shards() -> ShownShards:
+    """Return the shards of the task queue that the page shows."""
+    return _shown.get() or ShownShards((home(conf.settings().dashboard.using),))
+
+
 def queue_shard() -> Shard:
-    """Return the shard of the task queue that the page shows."""
-    return _shown.get() or home(conf.settings().dashboard.using)
+    """Return the shard of the task queue that the page shows, the first one of a page that shows several."""
+    return shown_shards().shards[0]
 
 
 @contextlib.contextmanager
-def showing(shard: Shard) -> Iterator[None]:
-    """Let the pages show this shard in the block."""
-    token = _shown.set(shard)
+def showing(*shards: Shard) -> Iterator[ShownShards]:
+    """Let the pages show these shards in the block."""
+    shown = ShownShards(shards)
+    token = _shown.set(shown)
     try:
-        yield
+        yield shown
     finally:
         _shown.reset(token)
 

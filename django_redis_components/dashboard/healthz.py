@@ -17,7 +17,7 @@ from django_redis_components.dashboard.monitoring_access import Access, access_o
 from django_redis_components.dashboard.overview.problems import problem_data
 from django_redis_components.dashboard.problems.facts import read_facts
 from django_redis_components.dashboard.problems.finding import find_problems
-from django_redis_components.dashboard.problems.of_shards import problems_of_others
+from django_redis_components.dashboard.problems.of_shards import problems_of_others, read_others
 from django_redis_components.dashboard.problems.problem import Problem
 
 logger = guarded_logger("django_redis_components.dashboard")
@@ -33,16 +33,18 @@ def healthz(request: HttpRequest) -> HttpResponse:
 
 def _problems() -> list[dict[str, Any]]:
     """Return the problems; an outage of Redis is one."""
-    others = [{**fields_of(each), "acknowledged": None} for each in problems_of_others()]
+    others = read_others()
     try:
         facts = read_facts()
-        return [*(problem_data(each, facts) for each in find_problems(facts)), *others]
+        problems = find_problems(facts)
+        return [problem_data(each, facts) for each in (*problems, *problems_of_others(others, problems))]
     except outages.SnapshotFailed as exc:
         outage = outages.outage_of(exc.error, exc.address)
         logger.warning("The health cannot be read (%s): %s", outage.code, one_line(outage.detail))
         text = f"{outage.title} {outage.address}".strip()
         problem = Problem(f"redis_{outage.code}", text, outage.advice, severity="critical")
-        return [{**fields_of(problem), "acknowledged": None}, *others]
+        problems = [problem, *problems_of_others(others)]
+        return [{**fields_of(each), "acknowledged": None} for each in problems]
 
 
 def _response(problems: list[dict[str, Any]], access: Access) -> HttpResponse:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any
 
 from django.apps import apps
@@ -29,7 +30,7 @@ class Links:
         model_admin: that of the page which has the links.
 
     Attributes:
-        shard: name of the shard that the page shows, which all links keep; "" if there is one.
+        shard: name of the shard that the page shows, which all links keep; "" if there is one, or the page shows all.
     """
 
     def __init__(self, http: HttpRequest, model_admin: ModelAdmin[Any]) -> None:
@@ -38,6 +39,12 @@ class Links:
         self._site = model_admin.admin_site
         self._viewable: dict[str, bool] = {}
         self.shard = ""
+
+    def in_shard(self, name: str) -> Links:
+        """Return the links within a shard; "" for those that name none."""
+        links = copy.copy(self)
+        links.shard = name
+        return links
 
     @property
     def here(self) -> str:

@@ -101,6 +101,7 @@ class Page:
         listing: the page of all objects, ``<slug>/``; without one that URL redirects to the overview.
         section: slug of the page whose tab is marked on this one; by default its own.
         shows_panels: whether `Panel.page` may name it.
+        shows_all_shards: whether it shows the tasks of all shards of the task queue, unless its URL names one.
         refresh_s: seconds between two refreshes of an open page.
         verbs: pairs of a `Verb` and its view, which gets a `PageRequest`.
     """
@@ -116,6 +117,7 @@ class Page:
     listing: ClassVar[Page | None] = None
     section: ClassVar[str] = ""
     shows_panels: ClassVar[bool] = False
+    shows_all_shards: ClassVar[bool] = False
     refresh_s: ClassVar[int] = 5
     verbs: ClassVar[Any] = ()
 

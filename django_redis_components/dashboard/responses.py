@@ -19,6 +19,7 @@ from django_redis_components.core.settings import conf
 from django_redis_components.core.text import encodable, one_line
 from django_redis_components.dashboard import formats, json_data, outages, shard_choice
 from django_redis_components.dashboard.elements import cost_note
+from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.page import Page, PageRequest
 from django_redis_components.dashboard.pages import PAGES
 from django_redis_components.dashboard.parameters import language_of, not_one_of
@@ -77,7 +78,8 @@ def show(page: Page, request: PageRequest) -> HttpResponse:
             raise
         return missing
     if wanted == "json":
-        return JsonResponse(json_data.page_data(snapshot, page.data(snapshot)), json_data.JSONEncoder)
+        content = {**page.data(snapshot), **shard_choice.shards_data()}
+        return JsonResponse(json_data.page_data(snapshot, content), json_data.JSONEncoder)
     if wanted == "csv":
         return _csv_response(page, snapshot)
     if wanted == "html" and (redirect := page.redirect(request, snapshot)) is not None:
@@ -87,9 +89,10 @@ def show(page: Page, request: PageRequest) -> HttpResponse:
         **shared,
         "links": request.links,
         "page_url": request.links.here,
-        "address": formats.server(snapshot.address),
+        "address": shard_choice.server_text(snapshot.address),
         "at": snapshot.at,
         "footer": _footer(snapshot),
+        "shards_read": shard_choice.shards_read(),
         "tabs": _tabs(request, getattr(snapshot, "failure_counts", None), context.get("problems_count", 0)),
         **context,
     }
@@ -197,7 +200,7 @@ def _admin_context(request: PageRequest) -> dict[str, Any]:
         "breadcrumbs_are_a_list": django.VERSION >= (6, 1),
         "environment": _environment(),
         "tabs": _tabs(request),
-        "search_url": request.links.page("tasksearch"),
+        "search_url": _navigation(request).page("tasksearch"),
         "links": request.links,
         "shards": shard_choice.links(request),
         "search_suggestions": suggestions,
@@ -208,11 +211,17 @@ def _tabs(request: PageRequest, counts: FailureCounts | None = None, problems: i
     """Return the tabs of the pages that the user may view, with counts that were read with the page."""
     section, badges = request.page.section or request.page.slug, _badges(counts, problems)
     here = "true" if request.object_id or section != request.page.slug else "page"
+    links = _navigation(request)
     return [
         Tab(str(page.tab or page.title), url, here if page.slug == section else "", badges.get(page.slug, ""))
         for page in PAGES
-        if page.has_tab and (url := request.links.page(page.slug))
+        if page.has_tab and (url := links.page(page.slug))
     ]
+
+
+def _navigation(request: PageRequest) -> Links:
+    """Return the links to other pages. They keep the shard that was selected for a list, not that of an object."""
+    return request.links.in_shard("" if request.object_id else request.shard_name)
 
 
 def _badges(counts: FailureCounts | None, problems: int) -> dict[str, str]:

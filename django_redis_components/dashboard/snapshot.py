@@ -20,7 +20,8 @@ from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
 from django_redis_components.dashboard.gather import gather
 from django_redis_components.dashboard.outages import SnapshotFailed
-from django_redis_components.taskqueue.stats.failure_counts import FailureCounts, read_failure_counts
+from django_redis_components.dashboard.shard_reads import read_all_counts
+from django_redis_components.taskqueue.stats.failure_counts import FailureCounts
 
 logger = guarded_logger("django_redis_components.dashboard")
 
@@ -81,5 +82,5 @@ def _with_counts(
     if counts_of is not None:
         value = yield from flow
         return value, counts_of(value)
-    outcome, counts = yield from gather([flow, read_failure_counts(clients.queue_shard())])
+    outcome, counts = yield from gather([flow, read_all_counts()])
     return outcome.unwrap(), counts.value

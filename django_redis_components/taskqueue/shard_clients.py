@@ -7,7 +7,10 @@ answer is an error in the batch, and concerns none of the others.
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from redis.exceptions import RedisError
@@ -42,8 +45,11 @@ def client_for(using: str, client_of: Callable[[str], SyncClientProtocol] | None
     """
     client_of = client_of or connections.client
     shards = shards_of(using)
-    aliases = {shard.alias for shard in shards}
-    return client_of(shards[0].alias) if len(aliases) == 1 else ShardsClient(shards, client_of)
+    if len({shard.alias for shard in shards}) == 1:
+        client = client_of(shards[0].alias)
+        if len(shards) == 1 or not getattr(client, "is_cluster", False):
+            return client
+    return ShardsClient(shards, client_of)
 
 
 def run_over(using: str, flow: Flow[T]) -> T:
@@ -90,16 +96,46 @@ def read_each(using: str, flow_of: Callable[[Shard], Flow[T]]) -> tuple[dict[Sha
     Raises:
         redis.exceptions.RedisError: none answers.
     """
+    shards = shards_of(using)
     found: dict[Shard, T] = {}
     away: dict[Shard, RedisError] = {}
-    for shard in shards_of(using):
-        try:
-            found[shard] = run(prompt_client(shard), flow_of(shard))
-        except RedisError as exc:
-            away[shard] = exc
+    outcomes = concurrently([partial(_run_in, shard, flow_of) for shard in shards])
+    for shard, outcome in zip(shards, outcomes, strict=True):
+        if isinstance(outcome, RedisError):
+            away[shard] = outcome
+        elif isinstance(outcome, Exception):
+            raise outcome
+        else:
+            found[shard] = outcome
     if not found:
         raise next(iter(away.values()))
     return found, away
+
+
+def concurrently(calls: Sequence[Callable[[], T]]) -> list[T | Exception]:
+    """Call functions at the same time, one in this thread; return their values, or what they have raised, in order.
+
+    A server that hangs must not delay the requests to the others, nor add its timeout to that of another one.
+    """
+    outcomes: dict[int, T | Exception] = {}
+
+    def call(number: int) -> None:
+        try:
+            outcomes[number] = calls[number]()
+        except Exception as exc:  # noqa: BLE001 - the caller decides
+            outcomes[number] = exc
+
+    threads = [
+        threading.Thread(target=contextvars.copy_context().run, args=(call, number), daemon=True)
+        for number in range(1, len(calls))
+    ]
+    for thread in threads:
+        thread.start()
+    if calls:
+        call(0)
+    for thread in threads:
+        thread.join()
+    return [outcomes[number] for number in range(len(calls))]
 
 
 def shard_with(task_id: str, using: str) -> Shard:
@@ -120,6 +156,10 @@ def shard_with(task_id: str, using: str) -> Shard:
     return shards[0]
 
 
+def _run_in(shard: Shard, flow_of: Callable[[Shard], Flow[T]]) -> T:
+    return run(prompt_client(shard), flow_of(shard))
+
+
 def _has_record(shard: Shard, task_id: str) -> Flow[bool]:
     return bool((yield Read("EXISTS", shard.record(task_id))))
 
@@ -136,15 +176,20 @@ def prompt_client(shard: Shard) -> SyncClient:
 
 def alias_for(shards: Sequence[Shard], key: Any) -> str:
     """Return the connection of the shard that a key belongs to; of other keys that of the home shard."""
+    return shard_of_key(shards, key).alias
+
+
+def shard_of_key(shards: Sequence[Shard], key: Any) -> Shard:
+    """Return the shard that a key belongs to; the home shard for other keys."""
     text = key.decode() if isinstance(key, bytes) else str(key)
     for shard in shards:
         if text.startswith(shard.base):
-            return shard.alias
-    return shards[0].alias
+            return shard
+    return shards[0]
 
 
 class ShardsClient:
-    """A client of several shards on several servers. It has no connections of its own."""
+    """A client of several shards on several servers, or primaries of a Cluster. It has no connections of its own."""
 
     def __init__(self, shards: Sequence[Shard], client_of: Callable[[str], SyncClientProtocol]) -> None:
         self._shards = shards
@@ -159,19 +204,34 @@ class ShardsClient:
         return self._client(request.key).execute(request)
 
     def execute_many(self, requests: Sequence[Request]) -> list[Any]:
-        """Execute requests, each on its shard. The errors of a shard are its replies."""
+        """Execute requests, those of all servers at the same time. The errors of a shard are its replies."""
+        groups = self._by_server(requests)
+        parts = concurrently(
+            [
+                partial(self._execute_on, alias, [requests[number] for number in numbers])
+                for (alias, _base), numbers in groups.items()
+            ]
+        )
         replies: dict[int, Any] = {}
-        for alias, numbers in _by_alias(self._shards, requests).items():
-            try:
-                found = self._client_of(alias).execute_many([requests[number] for number in numbers])
-            except Exception as exc:  # noqa: BLE001 - the flow decides
-                found = [exc] * len(numbers)
-            replies.update(zip(numbers, found, strict=True))
+        for numbers, part in zip(groups.values(), parts, strict=True):
+            replies.update(zip(numbers, [part] * len(numbers) if isinstance(part, Exception) else part, strict=True))
         return [replies[number] for number in range(len(requests))]
 
     def wait(self, wakeup: str | BlockingPop, seconds: float) -> bytes | None:
         """Wait for a wakeup on its shard."""
         return self._client(wakeup if isinstance(wakeup, str) else wakeup.keys[0]).wait(wakeup, seconds)
+
+    def _by_server(self, requests: Sequence[Request]) -> dict[tuple[str, str], list[int]]:
+        """Return the numbers of the requests for each server; in a Cluster for each shard, which has a primary."""
+        found: dict[tuple[str, str], list[int]] = {}
+        for number, request in enumerate(requests):
+            shard = shard_of_key(self._shards, request.key)
+            is_cluster = getattr(self._client_of(shard.alias), "is_cluster", False)
+            found.setdefault((shard.alias, shard.base if is_cluster else ""), []).append(number)
+        return found
+
+    def _execute_on(self, alias: str, requests: Sequence[Request]) -> list[Any]:
+        return self._client_of(alias).execute_many(requests)
 
     def _client(self, key: Any) -> SyncClientProtocol:
         return self._client_of(alias_for(self._shards, key))

@@ -14,6 +14,7 @@ class FailuresPage(Page):
     title = _("Failures")
     name = _("failure")
     templates = "failures"
+    shows_all_shards = True
     parse = hook("page.parse")
     read = hook("page.read")
     data = hook("data.failure_data")

@@ -12,11 +12,17 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_redis_components.core.protocol import run
+from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import responses, verbs
 from django_redis_components.dashboard.audit import logged_time
-from django_redis_components.dashboard.clients import queue_shard
+from django_redis_components.dashboard.clients import queue_shard, showing, shown_shards
 from django_redis_components.dashboard.failures import page
-from django_redis_components.dashboard.failures.snapshot import LIMIT, FailureGroup, FailureQuery, query_of
+from django_redis_components.dashboard.failures.snapshot import (
+    FailureGroup,
+    FailureQuery,
+    query_of,
+    read_everywhere,
+)
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.page import PageRequest
@@ -33,7 +39,7 @@ from django_redis_components.dashboard.queues.confirmations import (
 from django_redis_components.dashboard.queues.task_query import TaskQuery
 from django_redis_components.dashboard.verb import Verb
 from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation, NameCount
-from django_redis_components.taskqueue.stats.errors import list_errors
+from django_redis_components.taskqueue.shards import Shard, named
 from django_redis_components.taskqueue.store import control
 
 #: Verbs of an error. The entries in the admin's log link to the error.
@@ -61,13 +67,10 @@ def change_error(request: PageRequest, verb: Verb) -> HttpResponse:
 def _confirmation(request: PageRequest, verb: Verb, query: FailureQuery) -> Confirmation:
     title = _("Retry failed tasks") if verb is RETRY else _("Delete failed tasks")
     back = request.links.error(query.group, query.queue)
-    listing = run(
-        changes.client(), list_errors(queue_shard(), [query.queue] if query.queue else [], LIMIT, query.group)
-    )
-    if not listing.groups:
+    failure = run(changes.client(), read_everywhere([query.queue] if query.queue else [], query.group))
+    if failure is None:
         gone = _("This error is not kept any more, or not in this queue.")
         return Confirmation(title=title, button=title, back=back, impossible=gone)
-    failure = FailureGroup(listing.groups)
     if len(failure.parts) > MAX_QUEUES:
         many = _("This error is in %(count)s queues. Choose one queue.") % {"count": number(len(failure.parts))}
         return Confirmation(title=title, button=title, back=back, impossible=many)
@@ -91,10 +94,16 @@ def _confirmation(request: PageRequest, verb: Verb, query: FailureQuery) -> Conf
 def _preview(request: PageRequest, group: str, failure: FailureGroup) -> tuple[Preview, list[dict[str, Any]]]:
     """Return what a change applies to in all queues, and the selection of each queue with its own watermark."""
     query, url_of = TaskQuery("failed", error=group), request.links.task
-    found = changes.preview_matching([part.queue for part in failure.parts], query, url_of)
+    found = []
+    for shard in dict.fromkeys(failure.shards):
+        queues = [part.queue for part_shard, part in failure.located if part_shard == shard]
+        with showing(shard):
+            of_shard = changes.preview_matching(queues, query, url_of)
+        found += [(preview, {**selection, "shard": shard.name}) for preview, selection in of_shard]
     previews, parts = [preview for preview, _selection in found], [selection for _preview, selection in found]
+    has_shards = len({part["shard"] for part in parts}) > 1
     counts = [
-        NameCount(f"{selection['queue']} · {row.name}" if len(parts) > 1 else row.name, row.count, row.oldest)
+        NameCount(_label(selection, row.name, has_shards) if len(parts) > 1 else row.name, row.count, row.oldest)
         for preview, selection in found
         for row in preview.counts
     ]
@@ -105,6 +114,10 @@ def _preview(request: PageRequest, group: str, failure: FailureGroup) -> tuple[P
         sample=[task for preview in previews for task in preview.sample][:10],
         is_partial=any(preview.is_partial for preview in previews),
     ), parts
+
+
+def _label(part: Mapping[str, Any], name: str, has_shards: bool) -> str:
+    return " · ".join([*([part["shard"]] if has_shards else []), part["queue"], name])
 
 
 def _texts(verb: Verb, preview: Preview) -> tuple[str, str, list[Check]]:
@@ -125,6 +138,9 @@ def _texts(verb: Verb, preview: Preview) -> tuple[str, str, list[Check]]:
         button = ngettext("Delete %(count)s task", "Delete %(count)s tasks", preview.count)
         checks.append(Check(undo_text(preview)))
         checks.append(Check(_("The error itself stays in the list, with its counts.")))
+    if away := shown_shards().away:
+        names = {"names": ", ".join(shard.name for shard in away)}
+        checks.append(Check(_("Tasks in shards that do not answer are not changed: %(names)s.") % names, "caution"))
     if preview.is_partial:
         checks.append(Check(_("Only the first tasks were counted. All that match are changed."), "caution"))
     return question % count, button % count, checks
@@ -135,7 +151,7 @@ def _facts(failure: FailureGroup) -> list[tuple[str, str]]:
         (_("Error"), page.kind_of(failure)),
         (_("Message"), page.line_of(failure)),
         (_("Raised in"), failure.newest.location),
-        (_("Queues"), ", ".join(part.queue for part in failure.parts)),
+        (_("Queues"), ", ".join(dict.fromkeys(part.queue for part in failure.parts))),
     ]
     return [(label, value) for label, value in facts if value]
 
@@ -156,11 +172,12 @@ def _change(request: PageRequest, verb: Verb, parts: list[dict[str, Any]]) -> Ch
     trashes = []
     for part in parts:
         trash, each = control.new_op(), task_verbs.RETRY if verb is RETRY else task_verbs.DELETE
-        done, rest = changes.change_tasks(each, part, trash, deadline - time.monotonic())
+        with showing(shard := _shard_of(part)):
+            done, rest = changes.change_tasks(each, part, trash, deadline - time.monotonic())
         total, is_left = total + done, is_left or rest
         if done and verb is DELETE:
             trashes.append(trash)
-            undo = undo_links(request, part["queue"], trash)
+            undo = undo_links(request, part["queue"], trash, shard.name)
             links += [(f"{label} {part['queue']}" if len(parts) > 1 else label, url) for label, url in undo]
     if verb is RETRY:
         message = ngettext("Retrying %(count)s task.", "Retrying %(count)s tasks.", total)
@@ -168,6 +185,12 @@ def _change(request: PageRequest, verb: Verb, parts: list[dict[str, Any]]) -> Ch
     message = ngettext("Deleted %(count)s task.", "Deleted %(count)s tasks.", total)
     log = f"{changes.tasks_text(total)} deleted, trash {', '.join(trashes)}"
     return outcome_of(message, total, is_left, log, links)
+
+
+def _shard_of(part: Mapping[str, Any]) -> Shard:
+    """Return the shard of a part of a selection. One that an earlier version has signed names none."""
+    using = conf.settings().dashboard.using
+    return named(part["shard"], using) if "shard" in part else queue_shard()
 
 
 #: The view of each verb.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from django_redis_components.dashboard.clients import shown_shards
 from django_redis_components.dashboard.deploy_marks import time_after_deploy
 from django_redis_components.dashboard.error_text import masked_error
 from django_redis_components.dashboard.failures.snapshot import FailureGroup, FailureSnapshot
 from django_redis_components.dashboard.queues.data import task_data
 from django_redis_components.dashboard.snapshot import Snapshot
+from django_redis_components.taskqueue.shards import Shard
 
 
 def failure_data(read: Snapshot[FailureSnapshot]) -> dict[str, Any]:
@@ -30,15 +32,20 @@ def _selected(failure: FailureGroup, snapshot: FailureSnapshot) -> dict[str, Any
         "after_deploy": time_after_deploy(failure.first_at, snapshot.deploys),
         "minutes": [{"at": at, "count": count} for at, count in sorted(failure.minutes.items())],
         "tasks": {
-            queue: {
+            _key(queue, shard): {
                 "failed": scan.matched,
                 "is_exact": not scan.has_more,
                 "names": {name: count for name, (count, _oldest) in scan.names.items()},
                 "newest": [task_data(task) for task in scan.tasks],
             }
-            for queue, scan in snapshot.tasks.items()
+            for (shard, queue), scan in snapshot.tasks.items()
         },
     }
+
+
+def _key(queue: str, shard: Shard) -> str:
+    """Return what stands for a queue: of a page that shows several shards with the name of the shard."""
+    return queue if len(shown_shards().shards) == 1 else f"{shard.name}/{queue}"
 
 
 def _failure(failure: FailureGroup) -> dict[str, Any]:
@@ -52,7 +59,7 @@ def _failure(failure: FailureGroup) -> dict[str, Any]:
         "final": failure.final,
         "first_at": failure.first_at,
         "last_at": newest.last_at,
-        "queues": {part.queue: part.count for part in failure.parts},
+        "queues": {_key(part.queue, shard): part.count for shard, part in failure.located},
         "sample": sample
         and {
             "id": sample.task_id,

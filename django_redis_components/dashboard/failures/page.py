@@ -13,6 +13,7 @@ from django.utils.translation import ngettext
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import moment_of
 from django_redis_components.dashboard import charts, formats
+from django_redis_components.dashboard.clients import shown_shards
 from django_redis_components.dashboard.deploy_marks import marked, time_after_deploy
 from django_redis_components.dashboard.error_text import error_line, group_line, masked_error
 from django_redis_components.dashboard.failures.snapshot import (
@@ -36,6 +37,7 @@ from django_redis_components.dashboard.queues.throughput import (
 )
 from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
 from django_redis_components.taskqueue import ErrorSample
+from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.stats import fingerprint
 from django_redis_components.taskqueue.stats.errors import MAX_ERRORS, MAX_QUEUES, MINUTES
 
@@ -148,7 +150,7 @@ def _kept_for() -> str:
 
 def _row(failure: FailureGroup, snapshot: FailureSnapshot) -> dict[str, Any]:
     newest, selected, at = failure.newest, snapshot.selected, snapshot.at
-    queue = newest.queue
+    queue = _queue_text(newest.queue, failure.shards[0])
     if len(failure.parts) > 1:
         queue = _("%(queue)s and %(count)s more") % {"queue": queue, "count": number(len(failure.parts) - 1)}
     texts = [
@@ -188,7 +190,8 @@ def _detail(failure: FailureGroup, snapshot: FailureSnapshot, links: Links) -> d
         "sample": _masked(sample) if sample else None,
         "sample_url": links.task(sample.task_id) if sample else "",
         "tasks": [(row, links.task(row.task.id, "retry")) for row in _tasks(snapshot, links.task)],
-        "in_queues": [_in_queue(name, newest.fingerprint, snapshot, links) for name in snapshot.tasks],
+        "shards": ", ".join(dict.fromkeys(shard.name for shard in failure.shards)) if _has_shards() else "",
+        "in_queues": [_in_queue(shard, name, newest.fingerprint, snapshot, links) for shard, name in snapshot.tasks],
         "not_scanned": _not_scanned(failure, snapshot),
         "names": _names(snapshot),
         "has_tasks": matched > 0 or not is_whole,
@@ -209,9 +212,23 @@ def _tasks(snapshot: FailureSnapshot, url_of: TaskUrl) -> list[TaskRow]:
     return [list_row(task, "failed", snapshot.at, url_of) for task in found[:TASKS]]
 
 
-def _in_queue(name: str, group: str, snapshot: FailureSnapshot, links: Links) -> tuple[str, str, str, str]:
+def _has_shards() -> bool:
+    """Return whether the page shows several shards, and so names them."""
+    return len(shown_shards().shards) > 1
+
+
+def _queue_text(queue: str, shard: Shard) -> str:
+    """Return the name of a queue, with that of its shard if the page shows several."""
+    return _("%(queue)s (shard %(name)s)") % {"queue": queue, "name": shard.name} if _has_shards() else queue
+
+
+def _in_queue(
+    shard: Shard, name: str, group: str, snapshot: FailureSnapshot, links: Links
+) -> tuple[str, str, str, str]:
     """Return a queue with the URL of its page, filtered by the error, its failed tasks, and how many were scanned."""
-    scan = snapshot.tasks[name]
+    scan = snapshot.tasks[shard, name]
+    if _has_shards():
+        links = links.in_shard(shard.name)
     scanned = ""
     if scan.has_more:
         scanned = _("scanned %(scanned)s of %(total)s failed tasks") % {
@@ -219,12 +236,12 @@ def _in_queue(name: str, group: str, snapshot: FailureSnapshot, links: Links) ->
             "total": number(scan.total),
         }
     url = links.queue(name, state="failed", error=group, **snapshot.query.span)
-    return name, url, f"{'≥ ' if scan.has_more else ''}{number(scan.matched)}", scanned
+    return _queue_text(name, shard), url, f"{'≥ ' if scan.has_more else ''}{number(scan.matched)}", scanned
 
 
 def _queues(failure: FailureGroup) -> str:
     """Return the queues with the failures of each, the newest first."""
-    named = [f"{part.queue} {number(part.count)}" for part in failure.parts[:MAX_NAMES]]
+    named = [f"{_queue_text(part.queue, shard)} {number(part.count)}" for shard, part in failure.located[:MAX_NAMES]]
     return ", ".join([*named, *(["…"] if len(failure.parts) > MAX_NAMES else [])])
 
 
@@ -296,6 +313,8 @@ def _minute_url(failure: FailureGroup, minute: datetime, count: int, links: Link
         return ""
     begin, end = formats.input_time(minute), formats.input_time(minute + timedelta(minutes=1))
     newest = failure.newest
+    if _has_shards():
+        links = links.in_shard(failure.shards[0].name)
     return links.queue(newest.queue, state="failed", error=newest.fingerprint, begin=begin, end=end)
 
 

@@ -13,19 +13,23 @@ from django.utils.translation import gettext as _
 
 from django_redis_components.core import keys
 from django_redis_components.core.protocol import Flow
-from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.parameters import InvalidParameter
 from django_redis_components.dashboard.queues.task_query import check_span, parse_time
+from django_redis_components.dashboard.shard_reads import of_shards
 from django_redis_components.taskqueue import ErrorGroup, ErrorSample
+from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.stats import fingerprint
 from django_redis_components.taskqueue.stats.deploys import Deploy, read_deploys
-from django_redis_components.taskqueue.stats.errors import MINUTES, list_errors
+from django_redis_components.taskqueue.stats.errors import MINUTES, ErrorListing, list_errors
+from django_redis_components.taskqueue.stats.merging import merged_depths
 from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, read_depths
 from django_redis_components.taskqueue.store.scan import Filters, TaskScan, scan_tasks
 
 #: Groups that the page lists: each queue counts for itself.
 LIMIT = 100
+#: A group of a queue with its shard.
+_Part = tuple[Shard, ErrorGroup]
 #: Queues whose failed tasks of the group are listed, and most tasks of each.
 SCANNED_QUEUES, TASKS = 5, 10
 
@@ -65,9 +69,16 @@ class FailureGroup:
 
     Attributes:
         parts: the groups of the queues, newest first.
+        shards: of each part.
     """
 
     parts: list[ErrorGroup]
+    shards: list[Shard]
+
+    @property
+    def located(self) -> list[_Part]:
+        """The groups with their shards."""
+        return list(zip(self.shards, self.parts, strict=True))
 
     @property
     def newest(self) -> ErrorGroup:
@@ -114,7 +125,7 @@ class FailureSnapshot:
         failures: the latest, newest first.
         total, shown: groups that the queues keep, and those of them in `failures`.
         selected: the failure in detail, also if it is older than those that are listed; None if it is not kept.
-        tasks: the newest failed tasks of the selected failure by queue; empty in a fragment.
+        tasks: the newest failed tasks of the selected failure by shard and queue; empty in a fragment.
         deploys: of the site's code, oldest first.
     """
 
@@ -125,7 +136,7 @@ class FailureSnapshot:
     total: int
     shown: int
     selected: FailureGroup | None
-    tasks: dict[str, TaskScan]
+    tasks: dict[tuple[Shard, str], TaskScan]
     deploys: list[Deploy]
 
 
@@ -151,29 +162,72 @@ def read_failures(query: FailureQuery, *, with_tasks: bool = True) -> Flow[Failu
         with_tasks: whether to look for its failed tasks, too.
     """
     queues = [query.queue] if query.queue else []
-    selected = [list_errors(queue_shard(), queues, LIMIT, query.group)] if query.group else []
-    depths, listing, *details, deploys = yield from gather_values(
-        [read_depths(queue_shard()), list_errors(queue_shard(), queues, LIMIT), *selected, read_deploys(queue_shard())]
-    )
-    failures = [failure for failure in _by_fingerprint(listing.groups) if query.accepts(failure, listing.at)]
-    snapshot_of = partial(FailureSnapshot, listing.at, query, depths, failures, listing.total, len(listing.groups))
-    groups = details[0].groups if details else [part for failure in failures for part in failure.parts]
-    if not groups:
+    found = yield from of_shards(lambda shard: _read_shard(shard, queues, query.group))
+    reads = list(found.values())
+    at = reads[0].listing.at
+    parts = _newest({shard: read.listing.groups for shard, read in found.items()})
+    listed = parts[:LIMIT]
+    failures = [failure for failure in _by_fingerprint(listed) if query.accepts(failure, at)]
+    total, deploys = sum(read.listing.total for read in reads), reads[0].deploys
+    depths = merged_depths([read.depths for read in reads])
+    snapshot_of = partial(FailureSnapshot, at, query, depths, failures, total, len(listed))
+    details = _newest({shard: read.details.groups for shard, read in found.items() if read.details})
+    known = details if query.group else [part for failure in failures for part in failure.located]
+    if not known:
         return snapshot_of(None, {}, deploys)
-    newest = groups[0].fingerprint
-    parts = [group for group in groups if group.fingerprint == newest]
-    scanned = [part.queue for part in parts[:SCANNED_QUEUES]] if with_tasks else []
+    newest = known[0][1].fingerprint
+    of_newest = [part for part in known if part[1].fingerprint == newest]
+    scanned = [(shard, group.queue) for shard, group in of_newest[:SCANNED_QUEUES]] if with_tasks else []
     filters = Filters(fingerprint=newest)
-    scans = [scan_tasks(queue_shard(), queue, "failed", filters, limit=TASKS, mode="names") for queue in scanned]
-    whole = [] if details else [list_errors(queue_shard(), queues, LIMIT, newest)]
+    scans = [scan_tasks(shard, queue, "failed", filters, limit=TASKS, mode="names") for shard, queue in scanned]
+    whole = [] if query.group else [_list_everywhere(queues, newest)]
     values = yield from gather_values([*scans, *whole])
     if whole:
-        parts = values.pop().groups or parts
-    return snapshot_of(FailureGroup(parts), dict(zip(scanned, values, strict=True)), deploys)
+        of_newest = values.pop() or of_newest
+    return snapshot_of(_failure_of(of_newest), dict(zip(scanned, values, strict=True)), deploys)
 
 
-def _by_fingerprint(groups: Iterable[ErrorGroup]) -> list[FailureGroup]:
-    parts: dict[str, list[ErrorGroup]] = {}
-    for group in groups:
-        parts.setdefault(group.fingerprint, []).append(group)
-    return [FailureGroup(each) for each in parts.values()]
+@dataclasses.dataclass(frozen=True, slots=True)
+class _ShardRead:
+    """What is read of a shard in the first round trip."""
+
+    depths: list[QueueInfo]
+    listing: ErrorListing
+    deploys: list[Deploy]
+    details: ErrorListing | None
+
+
+def _read_shard(shard: Shard, queues: list[str], group: str) -> Flow[_ShardRead]:
+    selected = [list_errors(shard, queues, LIMIT, group)] if group else []
+    depths, listing, *details, deploys = yield from gather_values(
+        [read_depths(shard), list_errors(shard, queues, LIMIT), *selected, read_deploys(shard)]
+    )
+    return _ShardRead(depths, listing, deploys, details[0] if details else None)
+
+
+def read_everywhere(queues: list[str], group: str) -> Flow[FailureGroup | None]:
+    """Return an error in all shards that the page shows; None if none keeps it."""
+    parts = yield from _list_everywhere(queues, group)
+    return _failure_of(parts) if parts else None
+
+
+def _list_everywhere(queues: list[str], group: str) -> Flow[list[_Part]]:
+    found = yield from of_shards(lambda shard: list_errors(shard, queues, LIMIT, group))
+    return _newest({shard: listing.groups for shard, listing in found.items()})
+
+
+def _newest(found: Mapping[Shard, list[ErrorGroup]]) -> list[_Part]:
+    """Return the groups of all shards with their shards, newest first."""
+    parts = [(shard, group) for shard, groups in found.items() for group in groups]
+    return sorted(parts, key=lambda part: part[1].last_at, reverse=True) if len(found) > 1 else parts
+
+
+def _failure_of(parts: list[_Part]) -> FailureGroup:
+    return FailureGroup([group for _shard, group in parts], [shard for shard, _group in parts])
+
+
+def _by_fingerprint(parts: Iterable[_Part]) -> list[FailureGroup]:
+    found: dict[str, list[_Part]] = {}
+    for part in parts:
+        found.setdefault(part[1].fingerprint, []).append(part)
+    return [_failure_of(each) for each in found.values()]

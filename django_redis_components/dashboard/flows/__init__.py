@@ -22,6 +22,7 @@ class FlowListPage(Page):
     name = _("flows")
     permission = "view_overview"
     templates = "flows"
+    shows_all_shards = True
     read = hook("list_page.read")
     data = hook("list_page.data")
     context = hook("list_page.context")

@@ -2,41 +2,74 @@
 
 from __future__ import annotations
 
+import dataclasses
+from datetime import datetime
 from typing import Any
 
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext, pgettext_lazy
 
+from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard import formats
-from django_redis_components.dashboard.clients import queue_shard
+from django_redis_components.dashboard.clients import shown_shards
 from django_redis_components.dashboard.elements import Cell
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.page import PageRequest
+from django_redis_components.dashboard.shard_reads import of_shards
 from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
 from django_redis_components.dashboard.table import Column, Table
-from django_redis_components.taskqueue.flows.listing import FlowListing, ListedFlow, list_flows
+from django_redis_components.taskqueue.flows.listing import ListedFlow, list_flows
+from django_redis_components.taskqueue.shards import Shard
 
 #: Flows that the page shows.
 MAX_FLOWS = 100
-#: A flow with the URL of its page, and how long ago it was enqueued, in seconds.
-Row = tuple[ListedFlow, str, float]
+#: A flow with the URL of its page, how long ago it was enqueued, in seconds, and its shard, if there are several.
+Row = tuple[ListedFlow, str, float, str]
 
 
-def read(request: PageRequest) -> Snapshot[FlowListing]:
+@dataclasses.dataclass(frozen=True, slots=True)
+class FlowsOfShards:
+    """The unfinished flows of all shards that the page shows, newest first, each with its shard.
+
+    Attributes:
+        at: the server's time.
+        total: how many there are.
+    """
+
+    at: datetime
+    total: int
+    flows: list[tuple[Shard, ListedFlow]]
+
+
+def read(request: PageRequest) -> Snapshot[FlowsOfShards]:
     """Read the flows in two round trips."""
-    return read_snapshot(list_flows(queue_shard(), MAX_FLOWS))
+    return read_snapshot(_read())
 
 
-def data(snapshot: Snapshot[FlowListing]) -> dict[str, Any]:
+def _read() -> Flow[FlowsOfShards]:
+    found = yield from of_shards(lambda shard: list_flows(shard, MAX_FLOWS))
+    flows = [(shard, flow) for shard, listing in found.items() for flow in listing.flows]
+    flows.sort(key=lambda each: each[1].enqueued_at, reverse=True)
+    at = next(iter(found.values())).at
+    return FlowsOfShards(at, sum(listing.total for listing in found.values()), flows[:MAX_FLOWS])
+
+
+def data(snapshot: Snapshot[FlowsOfShards]) -> dict[str, Any]:
     """Return a snapshot as JSON."""
-    return {"unfinished": snapshot.value.total, "flows": snapshot.value.flows}
+    return {"unfinished": snapshot.value.total, "flows": [flow for _shard, flow in snapshot.value.flows]}
 
 
-def context(request: PageRequest, snapshot: Snapshot[FlowListing]) -> dict[str, Any]:
+def context(request: PageRequest, snapshot: Snapshot[FlowsOfShards]) -> dict[str, Any]:
     """Return the context of the templates."""
-    listing = snapshot.value
+    listing, has_shards = snapshot.value, len(shown_shards().shards) > 1
     rows = [
-        (flow, request.links.flow(flow.id), (listing.at - flow.enqueued_at).total_seconds()) for flow in listing.flows
+        (
+            flow,
+            (request.links.in_shard(shard.name) if has_shards else request.links).flow(flow.id),
+            (listing.at - flow.enqueued_at).total_seconds(),
+            shard.name if has_shards else "",
+        )
+        for shard, flow in listing.flows
     ]
     note = ""
     if len(rows) < listing.total:
@@ -54,6 +87,7 @@ def _state(row: Row) -> Cell:
 _TABLE: Table[Row] = Table(
     [
         Column("id", pgettext_lazy("tasks", "Flow"), lambda row: Cell(row[0].id, url=row[1]), "name"),
+        Column("shard", gettext_lazy("Shard"), lambda row: row[3], "", skip_empty=True),
         Column("state", pgettext_lazy("flow", "State"), _state, "", has_label=False),
         Column("finished", gettext_lazy("Finished"), lambda row: max(0, row[0].tasks - row[0].unfinished)),
         Column("unfinished", gettext_lazy("Unfinished"), lambda row: row[0].unfinished),

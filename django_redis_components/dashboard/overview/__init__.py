@@ -15,6 +15,7 @@ class OverviewPage(Page):
     name = _("Redis operations overview")
     tab = _("Overview")
     templates = "overview"
+    shows_all_shards = True
     shows_panels = True
     parse = hook("page.parse")
     read = hook("page.read")

@@ -19,6 +19,7 @@ from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.overview.snapshot import OverviewSnapshot
 from django_redis_components.dashboard.panels.comparison import Comparison, change
 from django_redis_components.dashboard.problems.server import memory_share
+from django_redis_components.dashboard.problems.shard_states import ShardState
 from django_redis_components.dashboard.queues.throughput import (
     SPARK_HEIGHT,
     SPARK_WIDTH,
@@ -53,7 +54,7 @@ def _queue_cards(overview: TaskQueueOverview, snapshot: OverviewSnapshot, links:
     yield _with_note(_wait_card(metrics, snapshot.history), of_queues)
     yield _ready_card(overview)
     yield _threads_card(overview)
-    yield _memory_card(overview)
+    yield _memory_card(overview, snapshot.states)
 
 
 def _comparisons(hours: tuple[Counts, Counts] | None) -> tuple[Comparison | None, Comparison | None]:
@@ -168,7 +169,17 @@ def _threads_card(overview: TaskQueueOverview) -> Tile:
     return Tile(_("Busy threads"), number(busy), note, alarming=lost > 0, unit=unit, meter=meter)
 
 
-def _memory_card(overview: TaskQueueOverview) -> Tile:
+def _memory_order(state: ShardState) -> tuple[float, int]:
+    used, most = state.memory
+    return (used / most if most else 0.0, used)
+
+
+def _memory_card(overview: TaskQueueOverview, states: Sequence[ShardState]) -> Tile:
+    """Return the memory of the server; of several shards that of the one with the least left."""
+    fullest = max((each for each in states if each.overview), key=_memory_order, default=None)
+    if fullest is not None and fullest.overview is not None:
+        tile = _memory_card(fullest.overview, ())
+        return _with_note(tile, _("shard %(name)s") % {"name": fullest.shard.name})
     info = overview.server
     if not info:
         return Tile(_("Redis memory"), NO_VALUE)

@@ -26,7 +26,7 @@ def overview_data(snapshot: OverviewSnapshot) -> dict[str, Any]:
     panels = panel_data(snapshot.panels)
     errors = snapshot.facts.errors | snapshot.errors
     return {
-        "problems": [problem_data(problem, snapshot.facts) for problem in page_problems(snapshot)],
+        "problems": [problem_data(each.problem, snapshot.facts) for each in page_problems(snapshot)],
         **_task_queue(snapshot.queues),
         "history": history_data(snapshot.history) if snapshot.history else None,
         "deploys": snapshot.deploys,

@@ -17,6 +17,7 @@ from django_redis_components.dashboard.overview.history import FailedUrl, histor
 from django_redis_components.dashboard.overview.problems import page_problems, problem_row
 from django_redis_components.dashboard.overview.queue_table import MAX_TEXT, QueueQuery, queue_table
 from django_redis_components.dashboard.overview.server import server_facts
+from django_redis_components.dashboard.overview.shard_table import shard_table
 from django_redis_components.dashboard.overview.snapshot import DEFAULT_RANGE, OverviewSnapshot, read_overview_snapshot
 from django_redis_components.dashboard.overview.worker_table import worker_table
 from django_redis_components.dashboard.page import PageRequest
@@ -65,32 +66,40 @@ def build_page(snapshot: OverviewSnapshot, *, request: HttpRequest, query: Queue
         query: which queues are shown.
     """
     problems = page_problems(snapshot)
-    alarming = [problem for problem in problems if not snapshot.facts.acknowledgment_of(problem)]
-    overview = snapshot.queues
+    alarming = [each for each in problems if not snapshot.facts.acknowledgment_of(each.problem)]
+    found = [each.problem for each in alarming]
+    overview, states = snapshot.queues, snapshot.states
     return {
-        "headline": _headline(alarming, overview),
-        "counts": _counts(alarming),
-        "problems": [problem_row(problem, snapshot, links) for problem in alarming],
-        "acknowledged": [problem_row(problem, snapshot, links) for problem in problems if problem not in alarming],
+        "headline": _headline(found, overview),
+        "counts": _counts(found),
+        "problems": [problem_row(each, snapshot, links) for each in alarming],
+        "acknowledged": [problem_row(each, snapshot, links) for each in problems if each not in alarming],
         "is_watched": snapshot.facts.is_watched,
         "incidents_url": links.page("incident"),
         "tiles": sorted(cards(snapshot, links), key=lambda tile: tile.spark is None),  # two without fill one column
-        "history": history_page(snapshot.history, _failed_url(overview, links)) if snapshot.history else None,
+        "history": history_page(snapshot.history, _failed_url(None if states else overview, links))
+        if snapshot.history
+        else None,
         "query": query,
-        "queues": queue_table(overview, query, links) if overview else None,
+        "queues": queue_table(overview, query, links, snapshot.overviews) if overview else None,
         "has_queues": bool(overview and overview.queues),
-        "workers": worker_table(overview.workers, snapshot.at) if overview else None,
+        "workers": worker_table(overview.workers, snapshot.at, snapshot.overviews) if overview else None,
         "workers_url": links.page("worker"),
         "workers_note": _workers_note(overview) if overview else "",
         "server": server_facts(overview.server, snapshot.at) if overview and overview.server else None,
+        "shards": shard_table(states, links, snapshot.at) if states else None,
         "poller": overview.poller if overview else None,
-        "poller_missing": any(problem.code == "poller_missing" for problem in problems),
+        "poller_missing": any(each.problem.code == "poller_missing" for each in problems),
         "panels": show_panels(snapshot.panels, request),
     }
 
 
 def _failed_url(overview: TaskQueueOverview | None, links: Links) -> FailedUrl:
-    """Return what makes the URL of the tasks that failed in a time: the list of their queue, if it is the only one."""
+    """Return what makes the URL of the tasks that failed in a time: the list of their queue, if it is the only one.
+
+    Args:
+        overview: None if the page shows several shards. A list has the tasks of one.
+    """
     failing = [queue.name for queue in overview.queues if queue.failed] if overview else []
 
     def url(start: datetime, end: datetime) -> str:

@@ -18,6 +18,7 @@ from django_redis_components.dashboard.overview.remedies import Remedy, causes_o
 from django_redis_components.dashboard.overview.snapshot import OverviewSnapshot
 from django_redis_components.dashboard.problems.facts import ProblemFacts
 from django_redis_components.dashboard.problems.finding import find_problems, unread_part
+from django_redis_components.dashboard.problems.of_shards import found_in_others, named, problems_of
 from django_redis_components.dashboard.problems.problem import Problem
 
 
@@ -41,18 +42,50 @@ class ProblemRow:
     retries: list[Remedy]
 
 
-def page_problems(snapshot: OverviewSnapshot) -> list[Problem]:
+@dataclasses.dataclass(frozen=True, slots=True)
+class FoundProblem:
+    """A problem of a shard.
+
+    Attributes:
+        problem: as it is shown, with the name of the shard if it is not the home shard.
+        source: as it was found in the facts.
+        shard: that its links name, or "".
+    """
+
+    problem: Problem
+    source: Problem
+    facts: ProblemFacts
+    shard: str = ""
+
+
+def page_problems(snapshot: OverviewSnapshot) -> list[FoundProblem]:
     """Return the problems, critical ones first, in the active language."""
+    facts = snapshot.facts
+    at_home = _problems_at_home(snapshot)
+    home = facts.shard.name if snapshot.others else ""
+    found = [FoundProblem(problem, problem, facts, home) for problem in at_home]
+    if not snapshot.others:
+        return found
+    for shard, problem in found_in_others(snapshot.others, at_home):
+        found.append(FoundProblem(named(problem, shard), problem, snapshot.others[shard], shard.name))
+    return sorted(found, key=lambda each: each.problem.severity != "critical")
+
+
+def _problems_at_home(snapshot: OverviewSnapshot) -> list[Problem]:
     parts = {"history": _("history"), "visitors": _("visitors"), "sign_ins": _("sign-ins"), "deploys": _("deploys")}
     unread = [
         unread_part(parts[name], error, snapshot.address, subject=name) for name, error in snapshot.errors.items()
     ]
+    home = snapshot.facts.shard
+    if snapshot.others and snapshot.facts.queues is None:
+        return [*unread, *(named(problem, home) for problem in problems_of(home, snapshot.facts))]
     return [*unread, *find_problems(snapshot.facts)]
 
 
-def problem_row(problem: Problem, snapshot: OverviewSnapshot, links: Links) -> ProblemRow:
+def problem_row(found: FoundProblem, snapshot: OverviewSnapshot, links: Links) -> ProblemRow:
     """Return the row of a problem."""
-    facts, errors = snapshot.facts, causes_of(problem, snapshot.facts)
+    facts, problem, errors = snapshot.facts, found.problem, causes_of(found.source, found.facts)
+    links_of_shard = links.in_shard(found.shard) if found.shard else links
     incident, held = facts.incident_of(problem), facts.acknowledgment_of(problem)
     verb, label = ("withdraw", _("Withdraw…")) if held else ("acknowledge", pgettext("a problem", "Acknowledge…"))
     url = links.verb(verb, "incident", problem=problem.id)
@@ -61,8 +94,8 @@ def problem_row(problem: Problem, snapshot: OverviewSnapshot, links: Links) -> P
         formats.timestamp(moment(incident.started_at), facts.at) if incident else None,
         time_after_deploy(errors[0].first_at, snapshot.deploys or []) if errors else "",
         acknowledgment_note(held, facts.at) if held else "",
-        [*remedies_of(problem, facts, links), *([Remedy(label, url)] if url else [])],
-        retries_of(problem, errors, links),
+        [*remedies_of(found.source, found.facts, links_of_shard), *([Remedy(label, url)] if url else [])],
+        retries_of(found.source, errors, links_of_shard),
     )
 
 

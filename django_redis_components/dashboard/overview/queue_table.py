@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -27,6 +27,8 @@ from django_redis_components.dashboard.queues.throughput import (
 )
 from django_redis_components.dashboard.table import Column, ShownTable, Table
 from django_redis_components.taskqueue import Metrics
+from django_redis_components.taskqueue.shards import Shard, place, shards_of
+from django_redis_components.taskqueue.stats.merging import shards_with_tasks
 from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, TaskQueueOverview
 
 #: Queues that are shown before "Show all".
@@ -101,6 +103,7 @@ class _Line:
     depth: QueueInfo
     overview: TaskQueueOverview
     url: str = ""
+    shards: str = ""
 
     @property
     def metrics(self) -> Metrics | None:
@@ -119,9 +122,15 @@ class _Line:
         return self.depth.ready > 0 and not self.depth.live_workers and not self.depth.paused
 
 
-def queue_table(overview: TaskQueueOverview, query: QueueQuery, links: Links) -> QueueTable:
-    """Return the table of an overview. Its totals are the sums of all queues, shown or not."""
-    lines = [_Line(queue, overview, links.queue(queue.name)) for queue in overview.queues]
+def queue_table(
+    overview: TaskQueueOverview, query: QueueQuery, links: Links, by_shard: Mapping[Shard, TaskQueueOverview]
+) -> QueueTable:
+    """Return the table of an overview. Its totals are the sums of all queues, shown or not.
+
+    Args:
+        by_shard: the parts of the overview. If there are several, the table says which shards have a queue.
+    """
+    lines = _lines(overview, links, by_shard)
     found = [line for line in lines if query.text.lower() in line.depth.name.lower()]
     is_long = len(found) > COLLAPSED and not query.is_whole
     sort = query.sort or ("ready" if is_long else "name")
@@ -131,9 +140,11 @@ def queue_table(overview: TaskQueueOverview, query: QueueQuery, links: Links) ->
     return QueueTable(context["table"], _note(len(lines), len(found), len(shown)), is_cut=is_long)
 
 
-def queue_page(overview: TaskQueueOverview, query: QueueQuery, links: Links) -> QueueTable:
-    """Return a page of the table. Its totals are the sums of all queues."""
-    lines = [_Line(queue, overview, links.queue(queue.name)) for queue in overview.queues]
+def queue_page(
+    overview: TaskQueueOverview, query: QueueQuery, links: Links, by_shard: Mapping[Shard, TaskQueueOverview]
+) -> QueueTable:
+    """Return a page of the table. Its totals are the sums of all queues; see `queue_table`."""
+    lines = _lines(overview, links, by_shard)
     found = [line for line in lines if query.text.lower() in line.depth.name.lower()]
     sort = query.sort or "name"
     found.sort(key=lambda line: (-_TABLE.sorts[sort](line), line.depth.name))
@@ -145,6 +156,21 @@ def queue_page(overview: TaskQueueOverview, query: QueueQuery, links: Links) -> 
         note = " · ".join(filter(None, [_("%(first)s to %(last)s of %(total)s") % span, note]))
     following = query.page + 1 if end < len(found) else 0
     return QueueTable(context["table"], note, is_cut=False, previous=query.page - 1, following=following)
+
+
+def _has_several_shards(overview: TaskQueueOverview) -> bool:
+    return len(shards_of(overview.using)) > 1
+
+
+def _lines(overview: TaskQueueOverview, links: Links, by_shard: Mapping[Shard, TaskQueueOverview]) -> list[_Line]:
+    if not _has_several_shards(overview):
+        return [_Line(queue, overview, links.queue(queue.name)) for queue in overview.queues]
+    lines, found = [], shards_with_tasks(by_shard)
+    for queue in overview.queues:
+        names = found.get(queue.name) or [place(queue.name, overview.using).name]
+        url = (links.in_shard(names[0]) if len(names) == 1 else links).queue(queue.name)
+        lines.append(_Line(queue, overview, url, ", ".join(names)))
+    return lines
 
 
 def _state(line: _Line) -> Cell:
@@ -225,6 +251,7 @@ _TABLE: Table[_Line] = Table(
             total=lambda lines: _("All queues"),
             sort=lambda line: 0,
         ),
+        Column("shard", gettext_lazy("Shard"), lambda line: line.shards, "", skip_empty=True),
         Column("state", pgettext_lazy("queue", "State"), _state, "state-cell", has_label=False),
         _count("ready", pgettext_lazy("tasks", "Ready")),
         Column(

@@ -22,7 +22,6 @@ from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.bounded_client import Cost, UnboundedRead
-from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.display_names import Kind, Names, find_names
 from django_redis_components.dashboard.json_data import JSONEncoder
 from django_redis_components.dashboard.outages import SnapshotFailed, outage_of
@@ -36,8 +35,9 @@ from django_redis_components.dashboard.panels.reading import (
     panel_results,
     read_parts,
 )
+from django_redis_components.dashboard.shard_reads import read_all_counts
 from django_redis_components.dashboard.snapshot import Snapshot
-from django_redis_components.taskqueue.stats.failure_counts import FailureCounts, read_failure_counts
+from django_redis_components.taskqueue.stats.failure_counts import FailureCounts
 
 logger = guarded_logger("django_redis_components.dashboard")
 
@@ -100,7 +100,7 @@ def _alias_of_tabs() -> str:
 
 
 def _read_counts() -> Flow[FailureCounts]:
-    return read_failure_counts(queue_shard())
+    return read_all_counts()
 
 
 def context(request: PageRequest, snapshot: Snapshot[list[PanelResult]]) -> dict[str, Any]:

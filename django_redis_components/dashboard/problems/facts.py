@@ -48,6 +48,7 @@ class ProblemFacts:
         errors: by part: "queues", "schedules", "watched".
         endpoint: the server, without credentials.
         using: alias of the connection.
+        shard: of the task queue whose state it is.
         clock_offset_s: the least difference between the server's clock and this host's that explains their times;
             above 0 if the server's is ahead, None if unknown.
         is_watched: whether a process watches the connection, or need not: `WATCH` is off, or it is not known.
@@ -61,6 +62,7 @@ class ProblemFacts:
     errors: dict[str, Exception]
     endpoint: Endpoint
     using: str
+    shard: Shard
     clock_offset_s: float | None = None
     is_watched: bool = True
 
@@ -78,34 +80,40 @@ class ProblemFacts:
         return incident.acknowledged
 
 
-def read_facts(using: str = "") -> ProblemFacts:
+def read_facts(using: str = "", shard: Shard | None = None) -> ProblemFacts:
     """Read the facts of a connection, by default that of the dashboard, in two round trips.
+
+    Args:
+        shard: of the task queue of the connection; None: the one that the page shows, or the home shard.
 
     Raises:
         SnapshotFailed: nothing could be read.
     """
-    parts, started = fact_parts(using), time.time()
+    parts, started = fact_parts(using, shard), time.time()
     outcomes = dict(zip(parts, read_parts([*parts.values()], Cost()), strict=True))
     if all(outcome.error for outcome in outcomes.values()):
-        raise SnapshotFailed(outcomes["queues"].error or RedisError(), str(endpoint_of(using)))
-    return facts_of(outcomes, started, using)
+        raise SnapshotFailed(outcomes["queues"].error or RedisError(), str(endpoint_of(using, shard)))
+    return facts_of(outcomes, started, using, shard)
 
 
-def fact_parts(using: str = "") -> dict[str, PagePart]:
-    """Return what reads the facts, by part."""
+def fact_parts(using: str = "", shard: Shard | None = None) -> dict[str, PagePart]:
+    """Return what reads the facts, by part; see `read_facts`."""
     return {
-        "queues": _part(using, lambda alias: read_overview(_shard_of(alias))),
-        "schedules": _part(using, lambda alias: status.read_registered(_shard_of(alias))),
-        "watched": _part(using, read_watched),
+        "queues": _part(using, lambda alias: read_overview(shard or _shard_of(alias))),
+        "schedules": _part(using, lambda alias: status.read_registered(shard or _shard_of(alias))),
+        "watched": _part(using, lambda alias: read_watched(alias, shard)),
     }
 
 
-def facts_of(outcomes: Mapping[str, GatherResult], started: float, using: str = "") -> ProblemFacts:
-    """Return the facts from the outcomes of their parts.
+def facts_of(
+    outcomes: Mapping[str, GatherResult], started: float, using: str = "", shard: Shard | None = None
+) -> ProblemFacts:
+    """Return the facts from the outcomes of their parts; see `read_facts`.
 
     Args:
         started: when the read of the parts started, by the clock of this host.
     """
+    using = using or conf.settings().dashboard.using
     finished = time.time()
     errors = {name: outcome.error for name, outcome in outcomes.items() if outcome.error is not None}
     queues = outcomes["queues"].value
@@ -117,29 +125,35 @@ def facts_of(outcomes: Mapping[str, GatherResult], started: float, using: str = 
         watched=watched,
         incidents=incidents,
         errors=errors,
-        endpoint=endpoint_of(using),
-        using=using or conf.settings().dashboard.using,
+        endpoint=endpoint_of(using, shard),
+        using=using,
+        shard=shard or _shard_of(using),
         clock_offset_s=_clock_offset(queues.at.timestamp(), started, finished) if queues else None,
         is_watched=is_watched,
     )
 
 
-def endpoint_of(using: str = "") -> Endpoint:
-    """Return the server of a connection, by default that of the dashboard.
+def endpoint_of(using: str = "", shard: Shard | None = None) -> Endpoint:
+    """Return the server of a connection, by default that of the dashboard; see `read_facts`.
 
     Raises:
         SnapshotFailed: the connection is unknown or misconfigured.
     """
     using = using or conf.settings().dashboard.using
     try:
-        return connections.endpoint(_shard_of(using).alias)
+        return connections.endpoint((shard or _shard_of(using)).alias)
     except RedisComponentsError as exc:
         raise SnapshotFailed(exc, "") from exc
 
 
-def read_watched(using: str) -> Flow[tuple[dict[str, Any], IncidentState, bool]]:
-    """Read what the watching process has found in the last minutes, the incidents, and whether one watches."""
-    facts, incidents = yield Read("MGET", keyspace.key("facts", using), keyspace.key("incidents", using))
+def read_watched(using: str, shard: Shard | None = None) -> Flow[tuple[dict[str, Any], IncidentState, bool]]:
+    """Read what the watching process has found in the last minutes, the incidents, and whether one watches.
+
+    Args:
+        shard: of which it was found; None: the home shard, and the connection as a whole.
+    """
+    key = keyspace.key(keyspace.of_shard("facts", shard), using)
+    facts, incidents = yield Read("MGET", key, keyspace.key("incidents", using))
     return recent_of(facts), parse_state(incidents), is_watched(facts)
 
 

@@ -1,46 +1,82 @@
-"""The problems of the shards of the task queue beside the one that is read first."""
+"""The problems of the shards of the task queue beside the home shard."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from functools import partial
 
 from django.utils.translation import gettext as _
 
 from django_redis_components.core.settings import conf
-from django_redis_components.dashboard import clients, outages
-from django_redis_components.dashboard.problems.facts import ProblemFacts, read_facts
+from django_redis_components.dashboard import outages
+from django_redis_components.dashboard.problems.facts import ProblemFacts, endpoint_of, read_facts
 from django_redis_components.dashboard.problems.finding import find_problems
 from django_redis_components.dashboard.problems.incidents import IncidentState
 from django_redis_components.dashboard.problems.problem import Problem
+from django_redis_components.taskqueue.shard_clients import concurrently
 from django_redis_components.taskqueue.shards import Shard, shards_of
 
+#: What is known of a shard, or the error of one that does not answer.
+FactsOrError = ProblemFacts | Exception
+#: Problems of worker processes. Each is registered in all shards, so that one that is lost is lost in each.
+_OF_WORKERS = ("worker_lost", "worker_silent", "threads_lost")
 
-def problems_of_others(using: str = "") -> list[Problem]:
-    """Return the problems of all shards of a connection but the home shard, each with the name of its shard.
+
+def read_others(using: str = "") -> dict[Shard, FactsOrError]:
+    """Read the facts of all shards of a connection but the home shard, side by side; none if it has one shard."""
+    using = using or conf.settings().dashboard.using
+    others = shards_of(using)[1:]
+    found: dict[Shard, FactsOrError] = {}
+    for shard, outcome in zip(
+        others, concurrently([partial(read_facts, using, shard) for shard in others]), strict=True
+    ):
+        if isinstance(outcome, Exception) and not isinstance(outcome, outages.SnapshotFailed):
+            raise outcome
+        found[shard] = error_of(outcome) or outcome
+    return found
+
+
+def error_of(facts: FactsOrError) -> Exception | None:
+    """Return why a shard could not be read; None if it could."""
+    if isinstance(facts, outages.SnapshotFailed):
+        return facts.error
+    return facts if isinstance(facts, Exception) else facts.errors.get("queues")
+
+
+def problems_of_others(others: Mapping[Shard, FactsOrError], of_home: Collection[Problem] = ()) -> list[Problem]:
+    """Return the problems of shards, each with the name of its shard; see `found_in_others`."""
+    return [named(problem, shard) for shard, problem in found_in_others(others, of_home)]
+
+
+def found_in_others(
+    others: Mapping[Shard, FactsOrError], of_home: Collection[Problem] = ()
+) -> list[tuple[Shard, Problem]]:
+    """Return the problems of shards.
 
     What concerns the connection as a whole is among the problems of the home shard.
+
+    Args:
+        of_home: the problems of the home shard. Those of a worker process are not repeated for each shard.
     """
-    using = using or conf.settings().dashboard.using
-    return [problem for shard in shards_of(using)[1:] for problem in problems_of(shard)]
+    known = {problem.id for problem in of_home if problem.code in _OF_WORKERS}
+    found: list[tuple[Shard, Problem]] = []
+    for shard, facts in others.items():
+        problems = [problem for problem in problems_of(shard, facts) if problem.id not in known]
+        known |= {problem.id for problem in problems if problem.code in _OF_WORKERS}
+        found += [(shard, problem) for problem in problems]
+    return found
 
 
-def problems_of(shard: Shard) -> Iterator[Problem]:
+def problems_of(shard: Shard, facts: FactsOrError) -> Iterator[Problem]:
     """Yield the problems of a shard, or that it does not answer."""
-    with clients.showing(shard):
-        try:
-            facts = read_facts(shard.using)
-            error, address = facts.errors.get("queues"), str(facts.endpoint)
-        except outages.SnapshotFailed as exc:
-            error, address = exc.error, exc.address
-        if error is None:
-            found = find_problems(_of_queues_only(facts))
-        else:
-            outage = outages.outage_of(error, address)
-            text = f"{outage.title} {outage.address}".strip()
-            found = [Problem(f"redis_{outage.code}", text, outage.advice, severity="critical")]
-    for problem in found:
-        yield named(problem, shard)
+    error = error_of(facts)
+    if error is None and isinstance(facts, ProblemFacts):
+        yield from find_problems(_of_queues_only(facts))
+        return
+    outage = outages.outage_of(error or RuntimeError(), str(endpoint_of(shard.using, shard)))
+    text = f"{outage.title} {outage.address}".strip()
+    yield Problem(f"redis_{outage.code}", text, outage.advice, severity="critical")
 
 
 def named(problem: Problem, shard: Shard) -> Problem:
@@ -51,4 +87,4 @@ def named(problem: Problem, shard: Shard) -> Problem:
 
 def _of_queues_only(facts: ProblemFacts) -> ProblemFacts:
     """Return the facts without what concerns the connection as a whole."""
-    return dataclasses.replace(facts, watched={}, incidents=IncidentState(), is_watched=True)
+    return dataclasses.replace(facts, incidents=IncidentState(), is_watched=True)

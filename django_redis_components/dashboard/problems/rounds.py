@@ -10,6 +10,7 @@ from typing import Any
 
 from django.conf import settings as django_settings
 from django.utils import translation
+from redis.exceptions import RedisError
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command, Read
@@ -27,12 +28,16 @@ from django_redis_components.dashboard.problems.incidents import (
     advance,
     record_deliveries,
 )
-from django_redis_components.dashboard.problems.of_shards import problems_of_others
+from django_redis_components.dashboard.problems.of_shards import FactsOrError, problems_of_others, read_others
 from django_redis_components.dashboard.problems.problem import Problem
 from django_redis_components.dashboard.problems.storage import change_state
 from django_redis_components.dashboard.problems.watched.data_loss import held_data
 from django_redis_components.dashboard.problems.watched.reading import read_checks
+from django_redis_components.taskqueue.shard_clients import prompt_client
+from django_redis_components.taskqueue.shards import Shard, home
 
+#: What each shard held, by its name; None: it is not known.
+Remembered = dict[str, HeldData | None]
 #: Seconds for which what the checks have found is stored.
 FACTS_S = 3_600
 #: Seconds after which an announcement that a process has claimed is delivered by another one.
@@ -41,11 +46,11 @@ CLAIMED_S = 120.0
 DELIVERY_S = 20.0
 
 
-def watch(using: str, remembered: HeldData | None, keep_lease: Callable[[], bool]) -> HeldData | None:
+def watch(using: str, remembered: Remembered, keep_lease: Callable[[], bool]) -> Remembered:
     """Watch a connection once; return what it holds.
 
     Args:
-        remembered: what it held, as far as this process knows.
+        remembered: what each of its shards held, as far as this process knows.
         keep_lease: renews the lease of this process; returns whether it has it. Another process has announced meanwhile
             what this one has found, if it took the lease during a round that was slow.
 
@@ -55,12 +60,13 @@ def watch(using: str, remembered: HeldData | None, keep_lease: Callable[[], bool
     client, now = connections.client(using), time.time()
     facts = _facts(using)
     found = read_checks(client, facts)
-    held = _remember(facts, remembered, found)
-    stored = json.dumps({name: [now, data] for name, data in found.items()}, separators=(",", ":"))
-    client.execute(Command("SET", keyspace.key("facts", using), stored, "EX", FACTS_S, retry=True))
+    held = {facts.shard.name: _remember(facts, remembered.get(facts.shard.name), found)}
+    _store(facts.shard, found, now)
     facts = dataclasses.replace(facts, watched=found)
+    others = {shard: _watched(shard, each, remembered, held, now) for shard, each in read_others(using).items()}
     with translation.override(django_settings.LANGUAGE_CODE):
-        problems = [*find_problems(facts), *problems_of_others(using)]
+        problems = find_problems(facts)
+        problems += problems_of_others(others, problems)
     if keep_lease():
         _announce(problems, using, now)
     return held
@@ -82,6 +88,27 @@ def end_outage(incident: Incident) -> None:
     deliver(Announcement("resolved", over, tuple(notifications.channel_names()), time.time()))
 
 
+def _watched(shard: Shard, facts: FactsOrError, remembered: Remembered, held: Remembered, now: float) -> FactsOrError:
+    """Return the facts of a further shard with what its checks have found, which is stored on the connection."""
+    held[shard.name] = remembered.get(shard.name)
+    if not isinstance(facts, ProblemFacts):
+        return facts
+    try:
+        found = read_checks(prompt_client(shard), facts, of_shard=True)
+        held[shard.name] = _remember(facts, remembered.get(shard.name), found)
+    except RedisError as exc:
+        return exc
+    _store(shard, found, now)
+    return dataclasses.replace(facts, watched=found)
+
+
+def _store(shard: Shard, found: Mapping[str, Any], now: float) -> None:
+    """Store what the checks have found in a shard."""
+    stored = json.dumps({name: [now, data] for name, data in found.items()}, separators=(",", ":"))
+    key = keyspace.key(keyspace.of_shard("facts", shard), shard.using)
+    connections.client(shard.using).execute(Command("SET", key, stored, "EX", FACTS_S, retry=True))
+
+
 def _facts(using: str) -> ProblemFacts:
     try:
         return read_facts(using)
@@ -93,7 +120,9 @@ def _remember(facts: ProblemFacts, remembered: HeldData | None, found: dict[str,
     """Compare what the server holds with what it held at the last round, and store what it holds."""
     if facts.queues is None:
         return remembered
-    key, client = keyspace.key("held", facts.using), connections.client(facts.using)
+    key = keyspace.key(keyspace.of_shard("held", facts.shard), facts.using)
+    is_home = facts.shard == home(facts.using)
+    client = connections.client(facts.using) if is_home else prompt_client(facts.shard)
     stored = client.execute(Read("GET", key))
     is_lost = stored is None and remembered is not None  # not if another version has written what is stored
     held = held_data(facts.queues, HeldData.parse(stored) or remembered, is_lost=is_lost)

@@ -30,6 +30,7 @@ from django_redis_components.dashboard.problems import keyspace
 from django_redis_components.dashboard.problems.databases import close_databases
 from django_redis_components.dashboard.problems.held import HeldData
 from django_redis_components.taskqueue.middleware import Middleware, WorkerDescription
+from django_redis_components.taskqueue.shards import home
 
 if TYPE_CHECKING:
     from django_redis_components.dashboard.problems.incidents import Incident
@@ -55,7 +56,7 @@ class ProblemWatcher:
         self._using = using
         self.id = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
         self.is_active = False
-        self._held: HeldData | None = None
+        self._held: dict[str, HeldData | None] = {}
         self._away_since: float | None = None
         self._outage: Incident | None = None
         self._stopped = threading.Event()
@@ -109,7 +110,7 @@ class ProblemWatcher:
         taken = client.execute(Command("SET", key, self.id, "NX", "PX", milliseconds, retry=True))
         holder, held = client.execute_many([Read("GET", key), Read("GET", keyspace.key("held", self._using))])
         if holder != self.id.encode():
-            self._held = HeldData.parse(held)
+            self._held[home(self._using).name] = HeldData.parse(held)
             return False
         if not taken:
             client.execute(Command("PEXPIRE", key, milliseconds, retry=True))

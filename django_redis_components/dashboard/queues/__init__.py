@@ -19,6 +19,7 @@ class QueueListPage(Page):
     name = _("task queues")
     permission = "view_overview"
     templates = "queues"
+    shows_all_shards = True
     parse = hook("list_page.parse")
     read = hook("list_page.read")
     data = hook("list_page.data")

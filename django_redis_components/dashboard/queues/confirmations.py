@@ -7,6 +7,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from django_redis_components.dashboard import formats
+from django_redis_components.dashboard.clients import shown_shards
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues import changes
@@ -23,9 +24,14 @@ def outcome_of(message: str, done: int, is_left: bool, log: str, links: Any = ()
     return ChangeOutcome(log, text, done > 0 and not is_left, links)
 
 
-def undo_links(request: PageRequest, queue: str, trash: str) -> list[tuple[str, str]]:
-    """Return the link to the undo of a purge or deletion, if the user may undo it."""
-    url = request.links.queue(queue, "restore")
+def undo_links(request: PageRequest, queue: str, trash: str, shard: str = "") -> list[tuple[str, str]]:
+    """Return the link to the undo of a purge or deletion, if the user may undo it.
+
+    Args:
+        shard: name of the shard in which it was made; "": the one that the page shows.
+    """
+    is_of_all = shard and not request.links.shard and len(shown_shards().shards) > 1
+    url = (request.links.in_shard(shard) if is_of_all else request.links).queue(queue, "restore")
     return [(_("Undo…"), f"{url}?trash={trash}")] if url else []
 
 

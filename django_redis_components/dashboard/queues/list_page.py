@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+import dataclasses
+from datetime import datetime
 from typing import Any
 
 from django.http import QueryDict
 from django.utils.translation import gettext as _
 
-from django_redis_components.dashboard.clients import queue_shard
+from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.json_data import queue_data
 from django_redis_components.dashboard.overview.queue_table import MAX_TEXT, QueueQuery, queue_page
 from django_redis_components.dashboard.page import PageRequest
+from django_redis_components.dashboard.shard_reads import of_shards
 from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
+from django_redis_components.taskqueue.shards import Shard
+from django_redis_components.taskqueue.stats.merging import merged_overview
 from django_redis_components.taskqueue.stats.queue_stats import MAX_QUEUES, TaskQueueOverview, read_overview
 
 #: Parameters that the links of the page keep.
 _KEPT = ("queue", "sort")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class QueueListing:
+    """The queues of all shards that the page shows, as those of one, and those of each.
+
+    Attributes:
+        at: the server's time.
+    """
+
+    at: datetime
+    overview: TaskQueueOverview
+    by_shard: dict[Shard, TaskQueueOverview]
 
 
 def parse(request: PageRequest) -> QueueQuery:
@@ -24,24 +42,31 @@ def parse(request: PageRequest) -> QueueQuery:
     return QueueQuery.parse(request.http.GET, is_paged=True)
 
 
-def read(request: PageRequest) -> Snapshot[TaskQueueOverview]:
+def read(request: PageRequest) -> Snapshot[QueueListing]:
     """Read the queues in two round trips, and in one more for each further 500."""
-    return read_snapshot(read_overview(queue_shard()), counts_of=lambda overview: overview.failure_counts)
+    return read_snapshot(_read(), counts_of=lambda listing: listing.overview.failure_counts)
 
 
-def data(snapshot: Snapshot[TaskQueueOverview]) -> dict[str, Any]:
+def _read() -> Flow[QueueListing]:
+    found = yield from of_shards(read_overview)
+    overview = merged_overview(list(found.values()))
+    return QueueListing(overview.at, overview, found)
+
+
+def data(snapshot: Snapshot[QueueListing]) -> dict[str, Any]:
     """Return a snapshot as JSON, with all queues."""
-    return {"queues": [queue_data(queue, snapshot.value) for queue in snapshot.value.queues]}
+    overview = snapshot.value.overview
+    return {"queues": [queue_data(queue, overview) for queue in overview.queues]}
 
 
-def context(request: PageRequest, snapshot: Snapshot[TaskQueueOverview]) -> dict[str, Any]:
+def context(request: PageRequest, snapshot: Snapshot[QueueListing]) -> dict[str, Any]:
     """Return the context of the templates."""
-    overview = snapshot.value
+    overview = snapshot.value.overview
     kept = QueryDict(mutable=True)
     kept.update({name: text[:MAX_TEXT] for name in _KEPT if (text := request.http.GET.get(name))})
     return {
         "query": request.query,
-        "queues": queue_page(overview, request.query, request.links),
+        "queues": queue_page(overview, request.query, request.links, snapshot.value.by_shard),
         "has_queues": bool(overview.queues),
         "notes": _notes(overview),
         "parameters": kept,

@@ -19,6 +19,7 @@ from django_redis_components.dashboard.error_text import group_line
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.problems.problem import worker_command
+from django_redis_components.dashboard.queues.shard_rows import shard_rows
 from django_redis_components.dashboard.queues.snapshot import QueueSnapshot, read_queue
 from django_redis_components.dashboard.queues.task_list import TaskUrl, state_tabs, task_list
 from django_redis_components.dashboard.queues.task_query import TaskQuery, query_of
@@ -63,6 +64,7 @@ def context(request: PageRequest, snapshot: Snapshot[QueueSnapshot]) -> dict[str
     page = build_page(snapshot.value, url_of=links.task)
     has_names = page["listing"] is not None and any(row.new_name for row in page["listing"]["rows"])
     bulk = bulk_actions(query.state, urls, is_search=query.filters.are_set, has_names=has_names)
+    page["shards"] = shard_rows(snapshot.value.depth, snapshot.value.elsewhere, links)
     return {
         "page": page,
         "page_url": links.queue(name),

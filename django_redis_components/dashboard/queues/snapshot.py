@@ -9,6 +9,7 @@ from typing import Any
 from django_redis_components.core.protocol import Flow, Read
 from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.gather import gather_values
+from django_redis_components.dashboard.queues.shard_rows import ShardDepth, has_tasks, other_shards, read_in
 from django_redis_components.dashboard.queues.task_query import PAGE_SIZE, TaskQuery
 from django_redis_components.taskqueue import ErrorGroup, Metrics, registry
 from django_redis_components.taskqueue.defaults import options_to_show
@@ -72,6 +73,7 @@ class QueueSnapshot:
         trash: what can be restored.
         finished: by state, how many finished tasks are listed.
         hosts: of the workers with the latest heartbeats; empty in a fragment.
+        elsewhere: what the other shards have of the queue.
         is_known: whether it has or had tasks lately, is paused, or is the queue of a task of this process.
     """
 
@@ -88,6 +90,7 @@ class QueueSnapshot:
     deploys: list[Deploy]
     groups: GroupList
     hosts: list[str]
+    elsewhere: list[ShardDepth] = dataclasses.field(default_factory=list)
 
 
 def read_queue(
@@ -99,17 +102,7 @@ def read_queue(
         chooses_state: whether the state is the first of `BY_INTEREST` that has tasks. Their lists are all read, since
             a second round trip would take longer.
     """
-    flows: list[Flow[Any]] = [
-        read_depths(queue_shard(), name),
-        metrics.read_minutes(queue_shard(), name, MINUTES),
-        metrics.read_hours(queue_shard(), name, HOURS),
-        errors.read_errors(queue_shard(), name, ERRORS),
-        control.read_trash(queue_shard(), name, TRASH),
-        _read_index(queue_shard(), name),
-        read_deploys(queue_shard()),
-        count_finished(queue_shard(), name),
-        read_groups(queue_shard(), name, GROUPS),
-    ]
+    flows = _flows(queue_shard(), name)
     flows += [read_hosts(queue_shard())] if with_list else []
     states = (BY_INTEREST if chooses_state else [query.state]) if with_list else []
     cursor, direction = query.cursor, query.direction
@@ -119,7 +112,9 @@ def read_queue(
         scan_tasks(queue_shard(), name, state, query.filters, cursor=cursor, direction=direction, limit=limit)
         for state in states
     ]
-    replies = yield from gather_values(flows)
+    others = other_shards()
+    replies = yield from gather_values([*flows, *(read_in(shard, name) for shard in others)])
+    replies, elsewhere = replies[: len(flows)], replies[len(flows) :]
     [depth], minutes, hours, found, trash, is_indexed, deploys, finished, groups, *rest = replies
     hosts, *scans = rest or [[]]
     if chooses_state:
@@ -135,11 +130,30 @@ def read_queue(
         hours=hours,
         errors=found,
         finished=finished,
-        is_known=is_indexed or depth.paused is not None or bool(found or trash or groups.groups) or _has_task(name),
+        is_known=is_indexed
+        or depth.paused is not None
+        or bool(found or trash or groups.groups or has_tasks(elsewhere))
+        or _has_task(name),
         deploys=deploys,
         groups=groups,
         hosts=hosts,
+        elsewhere=elsewhere,
     )
+
+
+def _flows(shard: Shard, name: str) -> list[Flow[Any]]:
+    """Return what reads a queue besides its lists of tasks."""
+    return [
+        read_depths(shard, name),
+        metrics.read_minutes(shard, name, MINUTES),
+        metrics.read_hours(shard, name, HOURS),
+        errors.read_errors(shard, name, ERRORS),
+        control.read_trash(shard, name, TRASH),
+        _read_index(shard, name),
+        read_deploys(shard),
+        count_finished(shard, name),
+        read_groups(shard, name, GROUPS),
+    ]
 
 
 def _most_interesting(depth: QueueInfo) -> str:

@@ -232,6 +232,7 @@ def _facts(task: Explanation, links: Links) -> Iterator[Fact]:
     yield Fact(_("ID"), record.id, is_code=True)
     yield Fact(_("Name"), record.name, links.task_class(record.name))
     yield Fact(_("Queue"), task.queue, guarded(lambda: links.queue(task.queue), ""))
+    yield Fact(_("Shard"), links.shard)
     yield Fact(_("Priority"), number(priority) if priority else "")
     yield Fact(_("Enqueued"), _ago(time_of(record, "enqueued_at"), task.at))
     yield Fact(_("Enqueued by"), *origin_of(task, links))

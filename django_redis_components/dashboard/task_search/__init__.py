@@ -15,6 +15,7 @@ class TaskSearchPage(Page):
     name = _("search of tasks")
     permission = "view_overview"
     templates = "task_search"
+    shows_all_shards = True
     has_tab = False
     section = "queues"
     parse = hook("query.parse")

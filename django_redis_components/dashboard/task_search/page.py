@@ -12,7 +12,7 @@ from django.http import HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
-from django_redis_components.dashboard.clients import queue_shard
+from django_redis_components.dashboard.clients import shown_shards
 from django_redis_components.dashboard.elements import Link
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.page import PageRequest
@@ -21,7 +21,7 @@ from django_redis_components.dashboard.queues.task_list import TaskRow, list_row
 from django_redis_components.dashboard.side_filter import FilterGroup, filter_group, version_names
 from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
 from django_redis_components.dashboard.task_search.query import SearchQuery
-from django_redis_components.dashboard.task_search.snapshot import SearchSnapshot, search
+from django_redis_components.dashboard.task_search.snapshot import SearchHit, SearchSnapshot, search
 from django_redis_components.dashboard.task_search.suggestions import MAX_SUGGESTED, TIMES
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.store.scan import STATES
@@ -44,11 +44,12 @@ class HitRow:
     queue: str
     state: str
     list_url: str
+    shard: str = ""
 
 
 def read(request: PageRequest) -> Snapshot[SearchSnapshot]:
     """Search."""
-    return read_snapshot(search(queue_shard(), request.query))
+    return read_snapshot(search(request.query))
 
 
 def redirect(request: PageRequest, snapshot: Snapshot[SearchSnapshot]) -> HttpResponse | None:
@@ -63,21 +64,19 @@ def redirect(request: PageRequest, snapshot: Snapshot[SearchSnapshot]) -> HttpRe
 def context(request: PageRequest, snapshot: Snapshot[SearchSnapshot]) -> dict[str, Any]:
     """Return the context of the templates."""
     found, links, labels = snapshot.value, request.links, state_labels()
-    query = found.query
-    rows = [
-        HitRow(
-            list_row(hit.task, hit.state, found.at, links.task),
-            hit.queue,
-            labels[hit.state],
-            links.queue(hit.queue, state=hit.state),
-        )
-        for hit in found.hits
-    ]
+    query, has_shards = found.query, len(shown_shards().shards) > 1
+    rows = []
+    for hit in found.hits:
+        of_hit = links.in_shard(hit.shard.name) if has_shards else links
+        row = list_row(hit.task, hit.state, found.at, of_hit.task)
+        url = of_hit.queue(hit.queue, state=hit.state)
+        rows.append(HitRow(row, hit.queue, labels[hit.state], url, hit.shard.name if has_shards else ""))
     helps = _helps(query, found)
     return {
         "search_url": "",  # the field of all pages: this one has its own
         "query": query,
         "rows": rows,
+        "has_shards": has_shards,
         "helps": helps,
         "side": _side_filters(query, found, labels),
         "searched": "" if query.is_empty or query.problem else _searched_text(found),
@@ -98,9 +97,15 @@ def data(snapshot: Snapshot[SearchSnapshot]) -> dict[str, Any]:
             "total": found.total,
             "searched": found.searched,
             "next": found.query.continued(found.after, found.searched) if found.after else None,
-            "tasks": [{"queue": hit.queue, "state": hit.state, **task_data(hit.task)} for hit in found.hits],
+            "tasks": [
+                {"queue": hit.queue, "state": hit.state, **task_data(hit.task), **_shard(hit)} for hit in found.hits
+            ],
         }
     }
+
+
+def _shard(hit: SearchHit) -> dict[str, str]:
+    return {"shard": hit.shard.name} if len(shown_shards().shards) > 1 else {}
 
 
 def _searched_text(found: SearchSnapshot) -> str:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from datetime import date, timedelta
 from functools import partial
+from typing import NamedTuple
 from urllib.parse import urlencode
 
 from django.utils.translation import gettext as _
@@ -44,6 +45,15 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _WORD = re.compile(r'(\w+):(?:"[^"]*"|\S*)|"[^"]*"|\S+')
 
 
+class After(NamedTuple):
+    """Where a page of a search has ended: in a state of a queue, at a cursor; in this shard, or "" if there is one."""
+
+    state: str
+    queue: str
+    cursor: str
+    shard: str = ""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class SearchQuery:
     """A search.
@@ -53,7 +63,7 @@ class SearchQuery:
         text: what has no prefix: in the name, the arguments or the error.
         values: the texts behind the prefixes.
         problem: why nothing is searched, or "".
-        after: state and queue in which an earlier page has ended, and its cursor there, or None.
+        after: where an earlier page has ended, or None.
         searched: how many tasks the earlier pages have looked at.
     """
 
@@ -61,7 +71,7 @@ class SearchQuery:
     text: str = ""
     values: dict[str, str] = dataclasses.field(default_factory=dict)
     problem: str = ""
-    after: tuple[str, str, str] | None = None
+    after: After | None = None
     searched: int = 0
 
     @property
@@ -120,10 +130,10 @@ class SearchQuery:
             or is_in_error(task, self.text)
         )
 
-    def continued(self, after: tuple[str, str, str], searched: int) -> str:
+    def continued(self, after: After, searched: int) -> str:
         """Return the query string of the next page."""
-        state, queue, cursor = after
-        fields = {"q": self.source, "in_state": state, "in_queue": queue, "cursor": cursor, "searched": searched}
+        place = {"in_state": after.state, "in_queue": after.queue, "in_shard": after.shard, "cursor": after.cursor}
+        fields = {"q": self.source, **place, "searched": searched}
         return urlencode({name: value for name, value in fields.items() if value})
 
     def with_word(self, prefix: str, value: str) -> str:
@@ -153,7 +163,10 @@ def parse(request: PageRequest) -> SearchQuery:
         raise not_of_a_link("cursor")
     if not (searched.isascii() and searched.isdigit() and len(searched) <= 13 and int(searched) <= MAX_SEARCHED):
         raise not_of_a_link("searched")
-    return dataclasses.replace(query, after=(state, queue, cursor), searched=int(searched))
+    shard = form.get("in_shard", "")
+    if shard:
+        keys.validate_name(shard, "shard name")
+    return dataclasses.replace(query, after=After(state, queue, cursor, shard), searched=int(searched))
 
 
 def search_of(source: str) -> SearchQuery:

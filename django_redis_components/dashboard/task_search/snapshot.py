@@ -7,9 +7,12 @@ from datetime import datetime
 
 from django_redis_components.core.protocol import Batch, Flow, Read
 from django_redis_components.core.units import moment_of
+from django_redis_components.dashboard.clients import shown_shards
 from django_redis_components.dashboard.gather import gather_values
+from django_redis_components.dashboard.shard_choice import name_in_urls
+from django_redis_components.dashboard.shard_reads import of_shards
 from django_redis_components.dashboard.task_search.counts import read_counts
-from django_redis_components.dashboard.task_search.query import SearchQuery
+from django_redis_components.dashboard.task_search.query import After, SearchQuery
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.options import is_id
 from django_redis_components.taskqueue.shards import Shard
@@ -28,11 +31,12 @@ MAX_TRIPS, MAX_PARTS = 5, 30
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SearchPart:
-    """The tasks of a queue in a state."""
+    """The tasks of a queue in a state, in a shard."""
 
     state: str
     queue: str
     count: int
+    shard: Shard
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,6 +46,7 @@ class SearchHit:
     state: str
     queue: str
     task: ScannedTask
+    shard: Shard
 
 
 @dataclasses.dataclass(slots=True)
@@ -55,7 +60,7 @@ class SearchSnapshot:
         queues: names of all queues, or of the one that is searched.
         total: tasks in all parts.
         searched: how many tasks this page and the earlier ones have looked at.
-        after: where the next page continues: state, queue and cursor; None at the end.
+        after: where the next page continues; None at the end.
         is_cut: whether there are more queues than are searched.
         deploys: versions of the code, oldest first.
         hosts: of the workers with the latest heartbeats.
@@ -69,66 +74,72 @@ class SearchSnapshot:
     hits: list[SearchHit] = dataclasses.field(default_factory=list)
     total: int = 0
     searched: int = 0
-    after: tuple[str, str, str] | None = None
+    after: After | None = None
     is_cut: bool = False
     deploys: list[Deploy] = dataclasses.field(default_factory=list)
     hosts: list[str] = dataclasses.field(default_factory=list)
 
 
-def search(shard: Shard, query: SearchQuery) -> Flow[SearchSnapshot]:
-    """Search in one round trip for the numbers of tasks, and in up to five for the tasks themselves.
+def search(query: SearchQuery) -> Flow[SearchSnapshot]:
+    """Search the shards that the page shows, in one round trip for the numbers of tasks, and in up to five for tasks.
 
     A text that may be an id is looked for among finished tasks, too, in up to `finished.SEARCH_CALLS` round trips:
     before the search if it has the form of a generated id, which may stand in arguments of other tasks; otherwise if
     no task matches, since most such texts are words.
     """
     queue = query.values.get("queue", "")
-    (at_us, has_id), depths, deploys, hosts = yield from gather_values(
-        [
-            _read_id(shard, query.task_id),
-            read_depths(shard, *([queue] if queue else [])),
-            read_deploys(shard),
-            read_hosts(shard),
-        ]
+    found = yield from of_shards(
+        lambda shard: gather_values(
+            [
+                _read_id(shard, query.task_id),
+                read_depths(shard, *([queue] if queue else [])),
+                read_deploys(shard),
+                read_hosts(shard),
+            ]
+        )
     )
-    depths = sorted(depths, key=lambda depth: depth.name)
-    found_id = query.task_id if has_id else ""
+    (at_us, _has_id), _depths, deploys, hosts = next(iter(found.values()))
+    by_shard = {shard: sorted(depths, key=lambda depth: depth.name) for shard, (_, depths, _, _) in found.items()}
+    found_id = query.task_id if any(has_id for (_, has_id), *_ in found.values()) else ""
     snapshot = SearchSnapshot(moment_of(at_us), query, task_id=found_id, deploys=deploys, hosts=hosts)
-    snapshot.queues = [depth.name for depth in depths]
-    snapshot.is_cut = len(depths) >= MAX_QUEUES
+    snapshot.queues = sorted({depth.name for depths in by_shard.values() for depth in depths})
+    snapshot.is_cut = any(len(depths) >= MAX_QUEUES for depths in by_shard.values())
     if query.is_empty or query.problem or snapshot.task_id:
         return snapshot
-    if is_generated_id(query.task_id) and (yield from _find_finished(shard, snapshot)):
+    if is_generated_id(query.task_id) and (yield from _find_finished(snapshot)):
         return snapshot
-    yield from _search_parts(shard, snapshot, depths)
+    yield from _search_parts(snapshot, by_shard)
     if not snapshot.hits and not is_generated_id(query.task_id):
-        yield from _find_finished(shard, snapshot)
+        yield from _find_finished(snapshot)
     return snapshot
 
 
-def _find_finished(shard: Shard, snapshot: SearchSnapshot) -> Flow[bool]:
+def _find_finished(snapshot: SearchSnapshot) -> Flow[bool]:
     """Look for the text among the ids of finished tasks whose records have expired. Return whether it was found."""
     text = snapshot.query.task_id
-    row = (yield from find_finished(shard, text)) if is_id(text) else None
+    found = (yield from of_shards(lambda shard: find_finished(shard, text))) if is_id(text) else {}
+    row = next((each for each in found.values() if each is not None), None)
     if row is not None:
         snapshot.task_id, snapshot.finished_in = row.id, row.fields[Field.queue].decode()
     return row is not None
 
 
-def _search_parts(shard: Shard, snapshot: SearchSnapshot, depths: list[QueueInfo]) -> Flow[None]:
+def _search_parts(snapshot: SearchSnapshot, depths: dict[Shard, list[QueueInfo]]) -> Flow[None]:
     """Search the tasks in all states of the queues."""
     query = snapshot.query
-    counts = yield from read_counts(shard, depths, query.states)
-    parts = [SearchPart(*each) for each in counts]
+    counts = yield from of_shards(lambda shard: read_counts(shard, depths.get(shard, []), query.states))
+    parts = [SearchPart(*each, shard) for shard, found in counts.items() for each in found]
+    if len(counts) > 1:
+        parts.sort(key=lambda part: _place(query, part))
     snapshot.total, snapshot.searched = sum(part.count for part in parts), query.searched
     if query.after:
         parts, snapshot.after = _rest(query, parts, query.after), query.after
     elif parts:
-        snapshot.after = (parts[0].state, parts[0].queue, "")
+        snapshot.after = _start_of(parts[0])
     for _ in range(MAX_TRIPS):
         if not snapshot.after or len(snapshot.hits) >= PAGE_SIZE:
             break
-        parts = yield from _read_parts(shard, snapshot, parts)
+        parts = yield from _read_parts(snapshot, parts)
     snapshot.searched = min(snapshot.searched, max(snapshot.total, query.searched))
 
 
@@ -141,24 +152,36 @@ def _read_id(shard: Shard, task_id: str) -> Flow[tuple[int, bool]]:
     return int(time[0]) * 1_000_000 + int(time[1]), is_found
 
 
-def _rest(query: SearchQuery, parts: list[SearchPart], after: tuple[str, str, str]) -> list[SearchPart]:
-    """Return the parts from the one on in which an earlier page has ended; it may be empty by now."""
+def _start_of(part: SearchPart) -> After:
+    """Return where a search begins in a part."""
+    return After(part.state, part.queue, "", name_in_urls([part.shard]))
+
+
+def _place(query: SearchQuery, part: SearchPart | After) -> tuple[int, str, int]:
+    """Return where a part stands in the order of the search: by state, queue and shard."""
     order = {state: place for place, state in enumerate(query.states)}
-    place = (order.get(after[0], len(order)), after[1])
-    return [part for part in parts if (order[part.state], part.queue) >= place]
+    names = [shard.name for shard in shown_shards().shards]
+    name = part.shard if isinstance(part, After) else part.shard.name
+    return order.get(part.state, len(order)), part.queue, names.index(name) if name in names else 0
 
 
-def _read_parts(shard: Shard, snapshot: SearchSnapshot, parts: list[SearchPart]) -> Flow[list[SearchPart]]:
+def _rest(query: SearchQuery, parts: list[SearchPart], after: After) -> list[SearchPart]:
+    """Return the parts from the one on in which an earlier page has ended; it may be empty by now."""
+    place = _place(query, after)
+    return [part for part in parts if _place(query, part) >= place]
+
+
+def _read_parts(snapshot: SearchSnapshot, parts: list[SearchPart]) -> Flow[list[SearchPart]]:
     """Search the next parts in one round trip. Return the parts that are left."""
     chosen = _chosen(parts)
-    state, queue, cursor = snapshot.after or ("", "", "")
+    begun, cursor = snapshot.after, snapshot.after.cursor if snapshot.after else ""
     flows = [
         scan_tasks(
-            shard,
+            part.shard,
             part.queue,
             part.state,
             snapshot.query.filters,
-            cursor=cursor if (part.state, part.queue) == (state, queue) else "",
+            cursor=cursor if begun and _start_of(part) == begun._replace(cursor="") else "",
             # The place where a page ends must not tell whether masked values match.
             limit=budget if snapshot.query.needs_rows else PAGE_SIZE,
             budget=budget,
@@ -172,7 +195,7 @@ def _read_parts(shard: Shard, snapshot: SearchSnapshot, parts: list[SearchPart])
         if not is_whole:
             return left
         left = left[1:]
-        snapshot.after = (left[0].state, left[0].queue, "") if left else None
+        snapshot.after = _start_of(left[0]) if left else None
         if len(snapshot.hits) >= PAGE_SIZE:
             break
     if not chosen:
@@ -195,13 +218,13 @@ def _add(snapshot: SearchSnapshot, part: SearchPart, scan: TaskScan) -> bool:
     """Add what was found in a part. Return whether the part was searched to its end."""
     found = [task for task in scan.tasks if snapshot.query.accepts(task)]
     room = PAGE_SIZE - len(snapshot.hits)
-    snapshot.hits += [SearchHit(part.state, part.queue, task) for task in found[:room]]
+    snapshot.hits += [SearchHit(part.state, part.queue, task, part.shard) for task in found[:room]]
     last = found[room - 1] if len(found) > room else None
     if last is not None:
         snapshot.searched += last.scanned
-        snapshot.after = (part.state, part.queue, last.cursor)
+        snapshot.after = _start_of(part)._replace(cursor=last.cursor)
         return False
     snapshot.searched += scan.scanned
     if scan.has_more:
-        snapshot.after = (part.state, part.queue, scan.last)
+        snapshot.after = _start_of(part)._replace(cursor=scan.last)
     return not scan.has_more

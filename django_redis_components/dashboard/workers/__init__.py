@@ -20,6 +20,7 @@ class WorkersPage(Page):
         ("stop_worker", "Can stop workers"),
     )
     templates = "workers"
+    shows_all_shards = True
     parse = hook("page.parse")
     read = hook("page.read")
     data = hook("data.worker_data")

@@ -17,17 +17,18 @@ from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import Flow, run
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import clients, formats, outages, responses, verbs
-from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.elements import TaskLine
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.parameters import InvalidParameter
+from django_redis_components.dashboard.shard_reads import of_shards
 from django_redis_components.dashboard.verb import Verb
 from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation
 from django_redis_components.dashboard.workers.rows import MAX_TARGETS
 from django_redis_components.taskqueue.exceptions import WorkerDoesNotExist
+from django_redis_components.taskqueue.stats.merging import merged_workers
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
 from django_redis_components.taskqueue.stats.workers import find_workers
 from django_redis_components.taskqueue.store.control import new_op
@@ -81,8 +82,19 @@ def _ids(request: PageRequest) -> list[str]:
 
 def _find_all(targets: Sequence[str]) -> Flow[list[WorkerInfo]]:
     """Read the workers of all targets."""
-    pages = yield from gather_values([find_workers(queue_shard(), target) for target in targets])
-    return [worker for page in pages for worker in page.workers]
+    found = yield from of_shards(lambda shard: gather_values([find_workers(shard, target) for target in targets]))
+    return merged_workers([[worker for page in pages for worker in page.workers] for pages in found.values()])
+
+
+def _to_any_shard(target: str, command: str, author: str, op: str) -> Flow[None]:
+    """Send a command to the first shard that accepts it. Workers read all, and execute an operation once."""
+    *others, last = clients.shown_shards().shards
+    for shard in others:
+        try:
+            return (yield from command_worker(shard, target, command, author, op))
+        except RedisError:
+            continue
+    return (yield from command_worker(last, target, command, author, op))
 
 
 def _send(targets: Sequence[str], command: str, author: str, op: str) -> ChangeOutcome:
@@ -90,7 +102,7 @@ def _send(targets: Sequence[str], command: str, author: str, op: str) -> ChangeO
     client, refused = clients.client(conf.settings().dashboard.using), []
     for index, target in enumerate(targets):
         try:  # a repetition of the same operation would not be sent
-            run(client, command_worker(queue_shard(), target, command, author, f"{op}-{index}"))
+            run(client, _to_any_shard(target, command, author, f"{op}-{index}"))
         except WorkerDoesNotExist as exc:
             refused.append(str(exc))
     if len(refused) == len(targets):

@@ -9,14 +9,17 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
+from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard import formats
-from django_redis_components.dashboard.clients import queue_shard
+from django_redis_components.dashboard.clients import shown_shards
 from django_redis_components.dashboard.elements import NO_VALUE, Tile
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.parameters import too_long
+from django_redis_components.dashboard.shard_reads import of_shards
 from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
 from django_redis_components.dashboard.workers.rows import RowBuilder
+from django_redis_components.taskqueue.stats.merging import merged_workers_page
 from django_redis_components.taskqueue.stats.workers import MAX_LISTED, WorkerPage, read_workers
 from django_redis_components.taskqueue.store.workers import MAX_ID
 
@@ -34,7 +37,12 @@ def parse(request: PageRequest) -> str:
 
 def read(request: PageRequest) -> Snapshot[WorkerPage]:
     """Read the workers in one round trip; in two if any worker is lost."""
-    return read_snapshot(read_workers(queue_shard(), request.query, limit=PAGE_SIZE))
+    return read_snapshot(_read(request.query))
+
+
+def _read(after: str) -> Flow[WorkerPage]:
+    found = yield from of_shards(lambda shard: read_workers(shard, after, limit=PAGE_SIZE))
+    return merged_workers_page(found, PAGE_SIZE)
 
 
 def context(request: PageRequest, snapshot: Snapshot[WorkerPage]) -> dict[str, Any]:
@@ -44,6 +52,7 @@ def context(request: PageRequest, snapshot: Snapshot[WorkerPage]) -> dict[str, A
     page = {
         "tiles": [*_tiles(listed, is_part=bool(listed.next or after))],
         "groups": RowBuilder(listed, request.links.verbs(), request.links.task).groups(),
+        "has_shards": len(shown_shards().shards) > 1,
         "next": urlencode({"after": listed.next}) if listed.next else "",
         "is_first": not after,
         "notes": [text for text in (_shown(listed), cut_off if listed.total >= MAX_LISTED else "") if text],
@@ -72,8 +81,12 @@ def _tiles(listed: WorkerPage, *, is_part: bool) -> Iterable[Tile]:
     standby = len({worker.supervisor for worker in live if worker.poller == "standby"})
     standby_note = _("%(count)s standby") % {"count": number(standby)} if standby else ""
     missing = listed.poller is None
+    without = _("shards: %(names)s") % {"names": ", ".join(listed.missing_pollers)} if listed.missing_pollers else ""
     yield Tile(
-        _("Poller"), _("none active") if missing else pgettext("poller", "active"), standby_note, alarming=missing
+        _("Poller"),
+        _("none active") if missing else pgettext("poller", "active"),
+        without or standby_note,
+        alarming=missing,
     )
     versions = sorted({worker.version for worker in live if worker.version})
     if len(versions) == 1:

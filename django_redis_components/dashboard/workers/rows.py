@@ -14,6 +14,7 @@ from django.utils.translation import ngettext
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.elements import NO_VALUE, MeteredValue, anchor_of
 from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.overview.worker_table import shards_text
 from django_redis_components.dashboard.queues.task_list import TaskUrl
 from django_redis_components.dashboard.workers import labels
 from django_redis_components.dashboard.workers.data import MAX_ELAPSED_S
@@ -101,6 +102,7 @@ class RowBuilder:
             "state": self._states[labels.state_of(worker)],
             "note": self._command_note(worker.id, [worker]) or self._command_note(worker.supervisor, siblings),
             "fate": self._fate(siblings) if not worker.is_alive else "",
+            "shards": shards_text(self.listed.alive_in[worker.id]) if worker.id in self.listed.alive_in else "",
             "queues": ", ".join(worker.queues),
             "busy": MeteredValue(_("%(busy)s of %(threads)s") % busy, _share(worker.busy, worker.threads)),
             "rate": NO_VALUE if worker.per_minute is None else formats.rate(worker.per_minute),

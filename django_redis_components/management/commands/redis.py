@@ -23,7 +23,7 @@ from django_redis_components.management.base import (
 from django_redis_components.management.redis.groups import GROUPS, GroupParser
 
 #: Commands that change nothing. Others are logged.
-READING = {"check", "errors", "export", "find", "list", "report", "show", "status"}
+READING = {"check", "errors", "export", "empty", "find", "list", "names", "plan", "report", "show", "status"}
 #: Commands whose arguments and results are not logged: they name whose data must be erased.
 ERASING = {"forget"}
 #: Commands whose arguments are not logged: those of tasks.

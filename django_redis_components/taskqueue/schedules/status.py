@@ -107,7 +107,7 @@ async def aschedules(*, using: str = "default") -> list[ScheduleInfo]:
 def read_schedules(using: str) -> Flow[ScheduleSnapshot]:
     """Return all schedules: registered and added ones, and those of this process that are neither."""
     parts = yield from over(shards_of(using), _read_all)
-    return _with_unregistered(using, _merged(parts))
+    return _with_unregistered(using, merged_schedules(parts))
 
 
 def _read_all(shard: Shard) -> Flow[ScheduleSnapshot]:
@@ -122,10 +122,10 @@ def _read_all(shard: Shard) -> Flow[ScheduleSnapshot]:
 def read_first(using: str) -> Flow[ScheduleSnapshot]:
     """Return the first 1,000 schedules by name, and those of this process that are not registered. One round trip."""
     parts = yield from over(shards_of(using), lambda shard: read_part(shard, limit=READ_SIZE))
-    return _with_unregistered(using, _merged(parts))
+    return _with_unregistered(using, merged_schedules(parts))
 
 
-def _merged(parts: Sequence[ScheduleSnapshot]) -> ScheduleSnapshot:
+def merged_schedules(parts: Sequence[ScheduleSnapshot]) -> ScheduleSnapshot:
     """Return the schedules of several shards. Of one that was in another before, the one that is not gone counts."""
     if len(parts) == 1:
         return parts[0]

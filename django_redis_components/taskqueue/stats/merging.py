@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from django_redis_components.taskqueue.shards import Shard, place, shards_of
 from django_redis_components.taskqueue.stats.errors import ErrorGroup
 from django_redis_components.taskqueue.stats.groups import GroupInfo, GroupList
 from django_redis_components.taskqueue.stats.histogram import Histogram
+from django_redis_components.taskqueue.stats.history import History, HistoryInterval
 from django_redis_components.taskqueue.stats.metrics import Counts, Interval, Metrics, TaskMetrics
 from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, TaskQueueOverview
 from django_redis_components.taskqueue.stats.totals import QueueTotals
+from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
+from django_redis_components.taskqueue.stats.workers import HeldTask, WorkerPage
 
+#: State of a task without a record in a shard.
+GONE = "gone"
 #: Fields of `QueueInfo` that add.
 _SUMS = ("ready", "scheduled", "running", "failed", "unregistered", "limited", "waiting", "retrying")
 
@@ -38,30 +44,36 @@ def merged_info(found: Sequence[Sequence[QueueInfo]]) -> QueueInfo:
     )
 
 
+def merged_depths(found: Sequence[Sequence[QueueInfo]]) -> list[QueueInfo]:
+    """Return the queues of several shards as those of one, by name."""
+    if len(found) == 1:
+        return list(found[0])
+    infos: dict[str, list[list[QueueInfo]]] = {}
+    for queue in (queue for some in found for queue in some):
+        infos.setdefault(queue.name, []).append([queue])
+    return [merged_info(infos[name]) for name in sorted(infos)]
+
+
 def merged_overview(found: Sequence[TaskQueueOverview]) -> TaskQueueOverview:
     """Return the queues of several shards as those of one. Each worker process is registered in all of them."""
     first, *others = found
     if not others:
         return first
-    infos: dict[str, list[list[QueueInfo]]] = {}
     metrics: dict[str, list[Metrics]] = {}
     errors: dict[str, list[list[ErrorGroup]]] = {}
     names: dict[str, set[str]] = {}
     for overview in found:
-        for queue in overview.queues:
-            infos.setdefault(queue.name, []).append([queue])
         for name, each in overview.metrics.items():
             metrics.setdefault(name, []).append(each)
         for name, groups in overview.main_errors.items():
             errors.setdefault(name, []).append(groups)
         for name, unknown in overview.unregistered.items():
             names.setdefault(name, set()).update(unknown)
-    workers = {worker.id: worker for overview in found for worker in overview.workers}
     policies = [overview.eviction_policy for overview in found]
     return dataclasses.replace(
         first,
-        queues=[merged_info(infos[name]) for name in sorted(infos)],
-        workers=list(workers.values()),
+        queues=merged_depths([overview.queues for overview in found]),
+        workers=merged_workers([overview.workers for overview in found]),
         poller=next((overview.poller for overview in found if overview.poller), None),
         eviction_policy=next((policy for policy in policies if policy not in (None, "noeviction")), policies[0]),
         metrics={name: merged_metrics(each) for name, each in metrics.items()},
@@ -70,6 +82,93 @@ def merged_overview(found: Sequence[TaskQueueOverview]) -> TaskQueueOverview:
         worker_count=max(overview.worker_count for overview in found),
         live_count=max(overview.live_count for overview in found),
     )
+
+
+def merged_workers(found: Sequence[Sequence[WorkerInfo]]) -> list[WorkerInfo]:
+    """Return the workers, each as the shard knows it that had its latest heartbeat."""
+    workers: dict[str, WorkerInfo] = {}
+    for worker in (worker for some in found for worker in some):
+        known = workers.get(worker.id)
+        if known is None or worker.heartbeat_age < known.heartbeat_age:
+            workers[worker.id] = worker
+    return list(workers.values())
+
+
+def merged_workers_page(found: Mapping[Shard, WorkerPage], limit: int) -> WorkerPage:
+    """Return a page of workers of several shards. Each worker process is registered in all of them."""
+    first, *_others = pages = list(found.values())
+    if len(shards_of(next(iter(found)).using)) == 1:
+        return first
+    workers = sorted(merged_workers([page.workers for page in pages]), key=lambda worker: worker.id.encode())
+    kept = workers[:limit]
+    has_more = len(workers) > limit or any(page.next for page in pages)
+    held: dict[str, HeldTask] = {}
+    for task_id, task in (each for page in pages for each in page.held.items()):
+        if task_id not in held or held[task_id].state == GONE:  # its record is in one of the shards
+            held[task_id] = task
+    alive_in: dict[str, list[str]] = {worker.id: [] for worker in kept}
+    for shard, page in found.items():
+        for worker in page.workers:
+            if worker.is_alive and worker.id in alive_in:
+                alive_in[worker.id].append(shard.name)
+    missing = tuple(shard.name for shard, page in found.items() if page.poller is None)
+    return dataclasses.replace(
+        first,
+        poller=None if missing else first.poller,
+        total=max(page.total for page in pages),
+        live=max(page.live for page in pages),
+        workers=kept,
+        pending_commands={target: command for page in pages for target, command in page.pending_commands.items()},
+        held=held,
+        next=kept[-1].id if has_more and kept else "",
+        missing_pollers=missing,
+        alive_in=alive_in,
+    )
+
+
+def shards_with_tasks(overviews: Mapping[Shard, TaskQueueOverview]) -> dict[str, list[str]]:
+    """Return the names of the shards that have tasks of a queue, by queue."""
+    found: dict[str, list[str]] = {}
+    for shard, overview in overviews.items():
+        for info in overview.queues:
+            if info.ready + info.scheduled + info.running + info.failed + info.waiting + info.unregistered:
+                found.setdefault(info.name, []).append(shard.name)
+    return found
+
+
+def shards_by_queue(overviews: Mapping[Shard, TaskQueueOverview]) -> dict[str, list[str]]:
+    """Return the names of the shards that have tasks of a queue, and of the one that new tasks go to, by queue."""
+    using, found = next(iter(overviews)).using, shards_with_tasks(overviews)
+    known = {info.name for overview in overviews.values() for info in overview.queues}
+    chosen = {name: {*found.get(name, ()), place(name, using).name} for name in known}
+    return {name: [shard.name for shard in overviews if shard.name in names] for name, names in chosen.items()}
+
+
+def merged_history(found: Sequence[History]) -> History:
+    """Return the sums of the histories of several shards, by intervals of the first one's clock."""
+    first, *others = found
+    if not others:
+        return first
+    by_start = [{interval.at: interval for interval in each.intervals} for each in found]
+    intervals = [_merged_interval([part[each.at] for part in by_start if each.at in part]) for each in first.intervals]
+    missing = [each.missing for each in found if each.missing]
+    return dataclasses.replace(
+        first,
+        intervals=intervals,
+        totals=_sum_of([each.totals for each in found]),
+        wait_time=_added([each.wait_time for each in found]),
+        run_time=_added([each.run_time for each in found]),
+        missing=(min(start for start, _ in missing), max(end for _, end in missing)) if missing else None,
+    )
+
+
+def merged_hours(found: Sequence[tuple[Counts, Counts] | None]) -> tuple[Counts, Counts] | None:
+    """Return the sums of `read_last_hours`; None if it is not known of a shard."""
+    known = [each for each in found if each is not None]
+    if len(known) < len(found):
+        return None
+    last, before = zip(*known, strict=True)
+    return _sum_of(last), _sum_of(before)
 
 
 def merged_metrics(found: Sequence[Metrics]) -> Metrics:
@@ -137,6 +236,15 @@ def merged_groups(found: Sequence[GroupList], limit: int) -> GroupList:
     groups = sorted(map(_merged_group, by_name.values()), key=lambda group: -group.ready)
     kept = [group for number, group in enumerate(groups) if number < limit or group.paused]
     return GroupList(kept, max(each.count for each in found), any(each.is_partial for each in found))
+
+
+def _merged_interval(parts: list[HistoryInterval]) -> HistoryInterval:
+    return HistoryInterval(
+        parts[0].at,
+        _sum_of([part.counts for part in parts]),
+        _added([part.wait_time for part in parts]),
+        _added([part.run_time for part in parts]),
+    )
 
 
 def _merged_group(parts: list[GroupInfo]) -> GroupInfo:

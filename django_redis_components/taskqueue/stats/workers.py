@@ -48,6 +48,8 @@ class WorkerPage:
         pending_commands: commands that were not executed yet, by target.
         held: by id, the tasks that lost workers ran.
         next: cursor of the next page; "" on the last.
+        missing_pollers: names of the shards without an active poller, if there are several.
+        alive_in: names of the shards in which each worker is alive, by its id; empty if there is one shard.
     """
 
     at: datetime
@@ -58,6 +60,8 @@ class WorkerPage:
     pending_commands: dict[str, WorkerCommand]
     held: dict[str, HeldTask]
     next: str = ""
+    missing_pollers: tuple[str, ...] = ()
+    alive_in: dict[str, list[str]] = dataclasses.field(default_factory=dict)
 
 
 def read_workers(shard: Shard, after: str = "", supervisor: str = "", *, limit: int = MAX_WORKERS) -> Flow[WorkerPage]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,10 +11,13 @@ from typing import Any
 import pytest
 import redis
 
+from django_redis_components.core.client import connections
 from tests.conftest import components_settings
 from tests.support import Store
 from tests.support.pools import close_pools
 from tests.support.stores import Stores
+from tests.support.waiting import TIMEOUT_S
+from tests.taskqueue.tasks import note
 from tools.localserver import LocalServer
 
 #: The routes of the tests: queue "mail" goes to shard "b", the others to the home shard.
@@ -69,4 +73,33 @@ def set_options(settings: Any, **taskqueue: Any) -> None:
     settings.REDIS_COMPONENTS = {**current, "TASKQUEUE": {**current["TASKQUEUE"], **taskqueue}}
 
 
-__all__ = ["QUEUES", "TwoShards", "pytest", "set_options", "two_servers"]
+def in_both(settings: Any, count: int = 3) -> tuple[list[str], list[str]]:
+    """Enqueue tasks of queue "mail" in shard b, and after a change of the route in the home shard."""
+    before = [note.using(queue_name="mail").enqueue(number).id for number in range(count)]
+    set_options(settings, QUEUES={"mail": None, "default": None, "other": "b"})
+    return before, [note.using(queue_name="mail").enqueue(number).id for number in range(count)]
+
+
+class Meetings:
+    """Clients that send their requests once as many others are about to."""
+
+    def __init__(self, clients: int) -> None:
+        self.count = 0
+        self._barrier = threading.Barrier(clients, timeout=TIMEOUT_S)
+
+    def client(self, alias: str) -> Any:
+        real = connections.client(alias)
+        meetings = self
+
+        class Meeting:
+            is_cluster = real.is_cluster
+
+            def execute_many(self, requests: Any) -> list[Any]:
+                meetings.count += 1
+                meetings._barrier.wait()
+                return real.execute_many(requests)
+
+        return Meeting()
+
+
+__all__ = ["QUEUES", "Meetings", "TwoShards", "in_both", "pytest", "set_options", "two_servers"]

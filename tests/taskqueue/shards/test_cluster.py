@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 
+from django_redis_components.core import keys
 from django_redis_components.core.client.connections import client
+from django_redis_components.core.protocol import Read
 from django_redis_components.taskqueue import chain, get_queue, get_result
+from django_redis_components.taskqueue.fields import Key
+from django_redis_components.taskqueue.shard_clients import client_for
 from django_redis_components.taskqueue.shards import shards_of
 from tests.conftest import components_settings
 from tests.support import Store
@@ -16,6 +23,7 @@ from tests.support.pools import close_pools
 from tests.support.processes import Children
 from tests.support.stores import Stores
 from tests.support.waiting import TIMEOUT_S
+from tests.taskqueue.shards.support import Meetings
 from tests.taskqueue.support import SITE, running_worker
 from tests.taskqueue.tasks import add, note
 
@@ -61,3 +69,22 @@ def test_processes_serve_all_tags(cluster: Store, children: Children) -> None:
     results = [task.enqueue(number, 1) for number in range(50) for task in (add, add.using(queue_name="mail"))]
 
     assert [result.get(TIMEOUT_S) for result in results] == [number + 1 for number in range(50) for _ in "ab"]
+
+
+def test_names_of_shards_have_slots_on_different_primaries(cluster: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    call_command("redis", "shards", "names", "6", "--json")
+    names = [each["name"] for each in json.loads(capsys.readouterr().out)["names"]]
+
+    nodes = [cluster.raw.get_node_from_key(keys.key("taskqueue", name)).name for name in names]
+
+    assert len(set(names)) == 6
+    assert sorted(Counter(nodes).values()) == [2, 2, 2]
+
+
+def test_requests_to_the_shards_of_a_cluster_are_sent_side_by_side(cluster: Store) -> None:
+    met = Meetings(2)
+    over_shards = client_for("default", met.client)
+    requests = [Read("ZCARD", shard.key(Key.queues)) for shard in shards_of()]
+
+    assert over_shards.execute_many(requests) == [0, 0]
+    assert met.count == 2

@@ -18,18 +18,11 @@ from tests.support import eventually
 from tests.support.processes import Children
 from tests.support.waiting import TIMEOUT_S
 from tests.taskqueue.batching.tasks import collect_ready, runs
-from tests.taskqueue.shards.support import TwoShards, set_options
+from tests.taskqueue.shards.support import TwoShards, in_both, set_options
 from tests.taskqueue.support import SITE, running_worker
 from tests.taskqueue.tasks import add, fail, note
 
 mail = note.using(queue_name="mail")
-
-
-def in_both(settings: Any, count: int = 3) -> tuple[list[str], list[str]]:
-    """Enqueue tasks of queue "mail" in shard b, and after a change of the route in the home shard."""
-    before = [mail.enqueue(number).id for number in range(count)]
-    set_options(settings, QUEUES={"mail": None, "default": None, "other": "b"})
-    return before, [mail.enqueue(number).id for number in range(count)]
 
 
 def run_command(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
@@ -222,12 +215,13 @@ def test_metrics_are_sums_with_those_of_each_shard(shards: TwoShards, settings: 
 
 @pytest.mark.django_db
 def test_health_names_the_shard_that_is_away(shards: TwoShards, settings: Any, client: Client) -> None:
-    from django_redis_components.dashboard.problems.of_shards import problems_of_others
+    from django_redis_components.dashboard.problems.of_shards import problems_of_others, read_others
 
-    assert "Shard b" in {each.text.partition(":")[0] for each in problems_of_others()}  # it has no poller
+    mail.enqueue(1)
+    assert "Shard b" in {each.text.partition(":")[0] for each in problems_of_others(read_others())}  # it has no poller
     shards.server_b.kill()
 
-    [problem] = problems_of_others()
+    [problem] = problems_of_others(read_others())
     assert problem.text.startswith("Shard b: ")
     assert (problem.code, problem.severity) == ("redis_unreachable", "critical")
     settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "MONITORING": {"PUBLIC": True}}
@@ -244,7 +238,8 @@ def test_pages_show_the_shard_that_was_selected(shards: TwoShards, settings: Any
         return {each["name"]: each["ready"] for each in admin_client.get(f"{url}?format=json").json()["queues"]}["mail"]
 
     extra = mail.enqueue(7)
-    assert ready(f"{start}/queues/") == 4
+    assert ready(f"{start}/queues/") == 7
+    assert ready(f"{start}/queues/_in/default/") == 4
     assert ready(f"{start}/queues/_in/b/") == 3
     page = admin_client.get(f"{start}/queues/_in/b/").content.decode()
     assert f"{start}/queues/_in/b/mail/" in page

@@ -20,9 +20,11 @@ class WatchedCheck:
         read: reads Redis in bounded requests, and returns JSON of bounded size.
         find: returns the problems for that JSON.
         is_of_server: whether they are problems of the server or of all data. They are listed before those of queues.
+        is_of_shard: whether it is made in each shard of the task queue; otherwise in the connection as a whole.
     """
 
     name: str
     read: Callable[[ProblemFacts], Flow[Any]]
     find: Callable[[Any, ProblemFacts], Iterable[Problem]]
     is_of_server: bool = False
+    is_of_shard: bool = False

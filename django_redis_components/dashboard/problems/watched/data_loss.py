@@ -76,4 +76,4 @@ def find(loss: Any, facts: ProblemFacts) -> Iterator[Problem]:
     yield Problem("data_lost", text, advice, severity="critical")
 
 
-CHECK = WatchedCheck("data_loss", read, find, is_of_server=True)
+CHECK = WatchedCheck("data_loss", read, find, is_of_server=True, is_of_shard=True)

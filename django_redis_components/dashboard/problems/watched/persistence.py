@@ -8,7 +8,6 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from django_redis_components.core.protocol import Batch, Command, Flow
-from django_redis_components.dashboard.problems import keyspace
 from django_redis_components.dashboard.problems.facts import ProblemFacts
 from django_redis_components.dashboard.problems.problem import Problem
 from django_redis_components.dashboard.problems.watched.check import WatchedCheck
@@ -16,7 +15,7 @@ from django_redis_components.dashboard.problems.watched.check import WatchedChec
 
 def read(facts: ProblemFacts) -> Flow[str | None]:
     """Return the option ``save``: "" without snapshots, None if the Redis user may not read it."""
-    request = Command("CONFIG", "GET", "save", key=keyspace.key("facts", facts.using), retry=True)
+    request = Command("CONFIG", "GET", "save", key=facts.shard.base, retry=True)
     [reply] = yield Batch([request], return_exceptions=True)
     return reply[1].decode() if isinstance(reply, list) and len(reply) == 2 else None
 
@@ -29,4 +28,4 @@ def find(saves: Any, facts: ProblemFacts) -> Iterator[Problem]:
         yield Problem("no_persistence", text, advice, "redis-cli CONFIG SET appendonly yes", "critical")
 
 
-CHECK = WatchedCheck("persistence", read, find, is_of_server=True)
+CHECK = WatchedCheck("persistence", read, find, is_of_server=True, is_of_shard=True)

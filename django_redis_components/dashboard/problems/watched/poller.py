@@ -17,13 +17,12 @@ from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.problems.facts import ProblemFacts
 from django_redis_components.dashboard.problems.problem import Problem
 from django_redis_components.dashboard.problems.watched.check import WatchedCheck
-from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.poller_failure import read_failure
 
 
 def read(facts: ProblemFacts) -> Flow[dict[str, Any] | None]:
     """Return the latest report of a poller whose rounds fail."""
-    failure = yield from read_failure(home(facts.using))
+    failure = yield from read_failure(facts.shard)
     return dataclasses.asdict(failure) if failure else None
 
 
@@ -53,4 +52,4 @@ def find(failure: Any, facts: ProblemFacts) -> Iterator[Problem]:
         yield Problem("poller_failing", text, advice)
 
 
-CHECK = WatchedCheck("poller", read, find)
+CHECK = WatchedCheck("poller", read, find, is_of_shard=True)

@@ -15,14 +15,19 @@ from django_redis_components.dashboard.problems.watched import CHECKS
 logger = guarded_logger("django_redis_components.dashboard")
 
 
-def read_checks(client: SyncClient, facts: ProblemFacts) -> dict[str, Any]:
+def read_checks(client: SyncClient, facts: ProblemFacts, *, of_shard: bool = False) -> dict[str, Any]:
     """Return what each check has found. One that fails finds nothing, and does not keep the others from it.
+
+    Args:
+        of_shard: whether only the checks are made that each shard has.
 
     Raises:
         redis.exceptions.ConnectionError, redis.exceptions.TimeoutError: Redis is unavailable.
     """
     found: dict[str, Any] = {}
     for check in CHECKS:
+        if of_shard and not check.is_of_shard:
+            continue
         try:
             found[check.name] = run(client, check.read(facts))
         except (ConnectionError, TimeoutError):

@@ -9,7 +9,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from django_redis_components.core.command_line import command_line
-from django_redis_components.core.protocol import Flow
+from django_redis_components.core.protocol import Batch, Flow, Read
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.gather import gather
 from django_redis_components.dashboard.problems.facts import ProblemFacts
@@ -17,7 +17,7 @@ from django_redis_components.dashboard.problems.problem import Problem
 from django_redis_components.dashboard.problems.watched.check import WatchedCheck
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.defaults import options_to_show
-from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.shards import Shard, shards_of
 from django_redis_components.taskqueue.stats.histogram import Histogram
 from django_redis_components.taskqueue.stats.metrics import MAX_MINUTES, read_minutes
 from django_redis_components.taskqueue.stats.run_time import MIN_OVERLONG_S, is_overlong
@@ -29,9 +29,9 @@ MAX_RUNS, MAX_QUEUES = 50, 5
 
 def read(facts: ProblemFacts) -> Flow[list[Any]]:
     """Return the overlong runs: id, name, queue, seconds, the usual p95 or None, id of the worker."""
-    runs = _long_runs(facts)
+    runs = yield from _of_shard(facts.shard, _long_runs(facts))
     queues = list(dict.fromkeys(run.queue for run, _worker in runs))[:MAX_QUEUES]
-    outcomes = yield from gather([read_minutes(home(facts.using), queue, MAX_MINUTES) for queue in queues])
+    outcomes = yield from gather([read_minutes(facts.shard, queue, MAX_MINUTES) for queue in queues])
     usual: dict[tuple[str, str], Histogram] = {}
     for queue, outcome in zip(queues, outcomes, strict=True):
         if outcome.value is not None:
@@ -67,10 +67,18 @@ def _long_runs(facts: ProblemFacts) -> list[tuple[WorkerRun, WorkerInfo]]:
     return heapq.nlargest(MAX_RUNS, long, key=lambda each: each[0].elapsed)
 
 
+def _of_shard(shard: Shard, runs: list[tuple[WorkerRun, WorkerInfo]]) -> Flow[list[tuple[WorkerRun, WorkerInfo]]]:
+    """Return the runs whose tasks are in a shard: worker processes report those of all shards to each."""
+    if not runs or len(shards_of(shard.using)) == 1:
+        return runs
+    known = yield Batch([Read("EXISTS", shard.record(run.id)) for run, _worker in runs])
+    return [each for each, is_here in zip(runs, known, strict=True) if is_here]
+
+
 def _has_time_limit(name: str) -> bool:
     """Return whether a task of this process has a time limit."""
     task = registry.find(name)
     return task is not None and options_to_show(task).timeout is not None
 
 
-CHECK = WatchedCheck("tasks", read, find)
+CHECK = WatchedCheck("tasks", read, find, is_of_shard=True)

@@ -19,7 +19,6 @@ from django_redis_components.dashboard.problems.traffic import CHECKS as OF_TRAF
 from django_redis_components.dashboard.problems.watched.check import WatchedCheck
 from django_redis_components.taskqueue import Counts, Histogram, Interval, Metrics
 from django_redis_components.taskqueue.fields import Part
-from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats.metrics import MAX_QUEUES, STEPS_S
 from django_redis_components.taskqueue.stats.queue_stats import OVERVIEW_MINUTES, TaskQueueOverview, read_traffic
 
@@ -41,7 +40,7 @@ def read(facts: ProblemFacts) -> Flow[dict[str, Any]]:
     names = [queue.name for queue in overview.queues if queue.name not in overview.metrics]
     for start in range(0, len(names), MAX_QUEUES):
         chunk = names[start : start + MAX_QUEUES]
-        metrics, arrivals = yield from read_traffic(home(facts.using), chunk)
+        metrics, arrivals = yield from read_traffic(facts.shard, chunk)
         part = _with_traffic(overview, metrics, arrivals)
         reported = {problem.queue for check in OF_TRAFFIC for problem in check(part)}
         found += [_stored(metrics[name], arrivals.get(name)) for name in chunk if name in reported]
@@ -109,4 +108,4 @@ def _metrics(name: str, at: datetime, minutes: list[list[int]]) -> Metrics:
     return Metrics(name, at, STEP_S, intervals, totals, Histogram(()), Histogram(()), [])
 
 
-CHECK = WatchedCheck("traffic", read, find)
+CHECK = WatchedCheck("traffic", read, find, is_of_shard=True)

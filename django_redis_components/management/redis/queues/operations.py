@@ -15,9 +15,9 @@ from django_redis_components.management.listings import task_listing
 from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.queue import Queue, get_queue
 from django_redis_components.taskqueue.shard_clients import read_each, run_over
-from django_redis_components.taskqueue.shards import Shard, place, shards_of
+from django_redis_components.taskqueue.shards import Shard, shards_of
 from django_redis_components.taskqueue.stats import erlang, metrics, queue_stats
-from django_redis_components.taskqueue.stats.merging import merged_metrics, merged_overview
+from django_redis_components.taskqueue.stats.merging import merged_metrics, merged_overview, shards_by_queue
 from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOverview
 
 
@@ -49,7 +49,7 @@ class QueueOperations:
         }
         shards = None
         if len(shards_of(self._using)) > 1:
-            shards = {queue.name: _shards_with(queue.name, overviews) for queue in queues}
+            shards = shards_by_queue(overviews)
             data["shards"] = shards_data(overviews, away)
             data["queues"] = [{**queue, "shards": shards[queue["name"]]} for queue in data["queues"]]
         summary = f"Workers: {workers or 'none'}. Poller: {'active' if overview.poller else 'none'}."
@@ -70,7 +70,7 @@ class QueueOperations:
             wait_s, share: this share of the tasks should start within this time.
         """
         wanted = [self._queue(name).name for name in names]
-        found, away = read_each(self._using, partial(_read_recent, names=wanted, minutes=minutes))
+        found, away = read_each(self._using, partial(read_recent, names=wanted, minutes=minutes))
         known = wanted or list(dict.fromkeys(name for part in found.values() for name in part))
         done = {name: merged_metrics([part[name] for part in found.values() if name in part]) for name in known}
         plans = [erlang.plan(done[name], wait_s=wait_s, share=share, threads=threads) for name in known]
@@ -240,28 +240,13 @@ def _read_queues(shard: Shard, names: Sequence[str]) -> Flow[TaskQueueOverview]:
     return dataclasses.replace(overview, queues=queues, metrics=done)
 
 
-def _read_recent(shard: Shard, names: Sequence[str], minutes: int) -> Flow[dict[str, metrics.Metrics]]:
+def read_recent(shard: Shard, names: Sequence[str], minutes: int) -> Flow[dict[str, metrics.Metrics]]:
     """Read the figures of these queues, or of all, in the last minutes."""
     known = names or [queue.name for queue in (yield from queue_stats.read_depths(shard))]
     done: dict[str, metrics.Metrics] = {}
     for start in range(0, len(known), metrics.MAX_QUEUES):
         done |= yield from metrics.read_recent(shard, known[start : start + metrics.MAX_QUEUES], minutes)
     return done
-
-
-def _shards_with(queue: str, overviews: Mapping[Shard, TaskQueueOverview]) -> list[str]:
-    """Return the names of the shards that have tasks of a queue, and of the one that new tasks go to."""
-    route = place(queue, next(iter(overviews)).using)
-    return [
-        shard.name
-        for shard, overview in overviews.items()
-        if shard == route
-        or any(
-            info.ready + info.scheduled + info.running + info.failed + info.waiting + info.unregistered
-            for info in overview.queues
-            if info.name == queue
-        )
-    ]
 
 
 def count_of_tasks(count: int, state: str = "") -> str:

@@ -1,0 +1,307 @@
+"""Pages of the dashboard over two shards: sums, the column of the shard, a shard that is away, and what they cost."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.parse import parse_qsl
+
+import pytest
+from django.contrib.admin.utils import quote
+from django.test import Client
+
+from django_redis_components.core.client import connections
+from django_redis_components.core.protocol import Read
+from django_redis_components.taskqueue import get_queue, group
+from django_redis_components.taskqueue.fields import Key
+from django_redis_components.taskqueue.shard_clients import client_for
+from django_redis_components.taskqueue.shards import shards_of
+from django_redis_components.testing import drain
+from tests.dashboard.support import text_of
+from tests.support import Store, eventually
+from tests.support.processes import Children
+from tests.taskqueue.shards.support import Meetings, TwoShards, in_both, set_options
+from tests.taskqueue.support import SITE
+from tests.taskqueue.tasks import add, fail, note
+
+pytestmark = pytest.mark.django_db
+
+START = "/admin/django_redis_components"
+#: Commands and round trips of the pages of a site with one shard, one queue and one failed task.
+COSTS = {
+    "overview": (13, 2),
+    "queues": (6, 2),
+    "worker": (2, 1),
+    "failure": (6, 2),
+    "tasksearch": (6, 1),
+    "taskflow": (4, 1),
+}
+
+
+def data_of(client: Client, page: str, **query: str) -> dict[str, Any]:
+    response = client.get(f"{START}/{page}/", {"format": "json", **query})
+    assert response.status_code == 200, response.content
+    found: dict[str, Any] = response.json()
+    return found
+
+
+def text(client: Client, page: str, **query: str) -> str:
+    response = client.get(f"{START}/{page}/", query)
+    assert response.status_code == 200, response.content
+    return text_of(response.content.decode())
+
+
+def rows_of(html: str, heading: str) -> list[list[str]]:
+    """Return the cells of the table whose section has this id."""
+    section = html[html.index(f'id="{heading}"') :]
+    body = re.search(r"<tbody.*?</tbody>", section, re.S)
+    assert body is not None
+    rows = re.findall(r"<tr.*?</tr>", body[0], re.S)
+    return [[text_of(cell) for cell in re.findall(r"<t[hd].*?</t[hd]>", row, re.S)] for row in rows]
+
+
+def costs(client: Client) -> dict[str, tuple[int, int]]:
+    for page in COSTS:
+        data_of(client, page)  # the server knows the scripts now
+    found = {page: data_of(client, page)["cost"] for page in COSTS}
+    return {page: (cost["commands"], cost["round_trips"]) for page, cost in found.items()}
+
+
+def fail_once(queue: str = "default") -> str:
+    task_id = fail.using(queue_name=queue, max_attempts=1).enqueue().id
+    drain(queue, raise_errors=False)
+    return task_id
+
+
+def test_site_with_one_shard_reads_what_it_did_without_shards(redis_server: Store, admin_client: Client) -> None:
+    fail_once()
+
+    assert costs(admin_client) == COSTS
+    assert "shards" not in data_of(admin_client, "overview")
+    for page in COSTS:
+        assert "Shard" not in text(admin_client, page)
+
+
+def test_pages_read_two_shards_in_the_round_trips_of_one(shards: TwoShards, admin_client: Client) -> None:
+    fail_once()
+    fail_once("mail")
+
+    found = costs(admin_client)
+
+    assert {page: trips for page, (_, trips) in found.items()} == {page: trips for page, (_, trips) in COSTS.items()}
+    assert all(commands <= 2 * COSTS[page][0] for page, (commands, _) in found.items()), found
+
+
+def test_overview_shows_the_sums_of_all_shards(shards: TwoShards, settings: Any, admin_client: Client) -> None:
+    in_both(settings)
+    add.enqueue(1, 2)
+    fail_once("other")
+
+    data = data_of(admin_client, "overview")
+    html = admin_client.get(f"{START}/overview/").content.decode()
+
+    assert {each["name"]: each["ready"] for each in data["queues"]}["mail"] == 6
+    assert data["shards"] == [{"name": "default", "error": None}, {"name": "b", "error": None}]
+    assert sum(each["failed"] for each in data["history"]["intervals"]) == 1
+    queues = {row[0]: row for row in rows_of(html, "drc-queues")}
+    assert [queues[name][1] for name in ("mail", "default", "other")] == ["default, b", "default", "b"]
+    listed = {row[0]: row for row in rows_of(html, "drc-shards")}
+    assert [listed[name][1] for name in ("default", "b")] == ["answers", "answers"]
+    assert [listed[name][4] for name in ("default", "b")] == ["4", "3"]
+    assert "shards read" not in html
+
+
+def test_shard_that_is_away_is_a_row_and_the_figures_of_the_others_stand(
+    shards: TwoShards, settings: Any, admin_client: Client
+) -> None:
+    in_both(settings)
+    shards.server_b.kill()
+
+    data = data_of(admin_client, "overview")
+    html = admin_client.get(f"{START}/overview/").content.decode()
+
+    assert {each["name"]: each["ready"] for each in data["queues"]}["mail"] == 3
+    assert [each["error"] is None for each in data["shards"]] == [True, False]
+    assert [row[1] for row in rows_of(html, "drc-shards")] == ["answers", "away"]
+    assert "1 of 2 shards read. The figures do not include the others." in text_of(html)
+    assert ("redis_unreachable", "critical") in {(each["code"], each["severity"]) for each in data["problems"]}
+    for page in COSTS:
+        assert "1 of 2 shards read" in text(admin_client, page)
+        assert "1 of 2 shards read" in text(admin_client, page, format="fragment")
+
+
+def test_pages_are_shown_while_the_home_shard_is_away(shards: TwoShards, admin_client: Client) -> None:
+    fail_once("mail")
+    note.using(queue_name="mail").enqueue(1)
+    shards.server_a.kill()
+
+    data = data_of(admin_client, "overview")
+
+    assert {each["name"]: each["ready"] for each in data["queues"]}["mail"] == 1
+    assert "Shard default: " in " ".join(each["text"] for each in data["problems"])
+    for page in COSTS:
+        assert "1 of 2 shards read" in text(admin_client, page), page
+
+
+def test_page_of_which_all_shards_are_away_says_so(shards: TwoShards, admin_client: Client) -> None:
+    shards.server_a.kill()
+    shards.server_b.kill()
+
+    assert [admin_client.get(f"{START}/{page}/").status_code for page in COSTS] == [503] * len(COSTS)
+
+
+def test_failures_of_all_shards_are_one_list_and_are_retried_together(
+    shards: TwoShards, settings: Any, admin_client: Client
+) -> None:
+    mails = fail.using(queue_name="mail", max_attempts=1)
+    there = mails.enqueue().id
+    set_options(settings, QUEUES={"mail": None, "default": None, "other": "b"})
+    here = mails.enqueue().id
+    drain("mail", raise_errors=False)
+
+    [found] = data_of(admin_client, "failure")["errors"]
+    html = admin_client.get(f"{START}/failure/").content.decode()
+
+    assert (found["count"], found["queues"]) == (2, {"default/mail": 1, "b/mail": 1})
+    assert "mail (shard b)" in html
+    assert f"{START}/queues/_in/b/mail/?state=failed" in html
+    assert {row[0].split()[-1] for row in rows_of(html, "drc-tasks")} == {here, there}
+    url = f"{START}/failure/retry_error/?group={found['fingerprint']}"
+    form = admin_client.get(url)
+    assert "Retry 2 failed tasks of this error?" in text_of(form.content.decode())
+    response = admin_client.post(url, dict(form.context["confirmation"].fields))
+    assert response.status_code == 302, response.content
+    assert get_queue("mail").info().failed == 0
+
+
+def test_workers_are_listed_once_with_the_shards_that_they_reach(
+    shards: TwoShards, children: Children, admin_client: Client
+) -> None:
+    children.manage("runworker", "default", "mail", env=SITE)
+
+    def reached() -> list[Any]:
+        return [each["alive_in"] for each in data_of(admin_client, "worker")["workers"]]
+
+    eventually(lambda: reached() == [["default", "b"]])
+    rows = rows_of(admin_client.get(f"{START}/worker/").content.decode(), "drc-group-1")
+    assert rows[0][2] == "all"
+    shards.server_b.kill()
+    assert reached() == [["default"]]
+    assert rows_of(admin_client.get(f"{START}/worker/").content.decode(), "drc-group-1")[0][2] == "default"
+
+
+def test_command_to_a_worker_is_stored_in_a_shard_that_answers(
+    shards: TwoShards, children: Children, admin_client: Client
+) -> None:
+    children.manage("runworker", "default", "mail", env=SITE)
+    [worker] = eventually(lambda: data_of(admin_client, "worker")["workers"])
+    shards.server_a.kill()
+
+    form = admin_client.get(f"{START}/worker/quiet/?id={worker['id']}")
+    fields = dict(form.context["confirmation"].fields)
+    response = admin_client.post(f"{START}/worker/quiet/?id={worker['id']}", {**fields, "id": worker["id"]})
+
+    assert response.status_code == 302, response.content
+    eventually(lambda: [each["state"] for each in data_of(admin_client, "worker")["workers"]] == ["quiet"])
+
+
+def test_search_finds_tasks_of_all_shards_page_by_page(shards: TwoShards, settings: Any, admin_client: Client) -> None:
+    before, after = in_both(settings, 40)
+
+    found, query = [], {"q": "name:note"}
+    for _ in range(5):
+        data = data_of(admin_client, "tasksearch", **query)["search"]
+        found += [(each["shard"], each["id"]) for each in data["tasks"]]
+        if data["next"] is None:
+            break
+        query = dict(parse_qsl(data["next"]))
+
+    assert sorted(found) == sorted([*(("b", each) for each in before), *(("default", each) for each in after)])
+    assert (data["total"], data["searched"]) == (80, 80)
+    html = admin_client.get(f"{START}/tasksearch/?q=name:note").content.decode()
+    assert {row[2] for row in rows_of(html, "drc-found")} <= {"default", "b"}
+    response = admin_client.get(f"{START}/tasksearch/?q={before[0]}")
+    assert response.headers["Location"] == f"{START}/task/{quote(before[0])}/"
+
+
+def test_flows_of_all_shards_are_one_list(shards: TwoShards, admin_client: Client) -> None:
+    here = group(note.s(number) for number in range(2)).enqueue()
+    there = group(note.using(queue_name="mail").s(number) for number in range(2)).enqueue()
+
+    assert {each["id"] for each in data_of(admin_client, "taskflow")["flows"]} == {here.id, there.id}
+    html = admin_client.get(f"{START}/taskflow/").content.decode()
+    assert f"{START}/taskflow/_in/b/" in html
+
+
+def test_pages_of_a_queue_and_a_task_name_their_shard(shards: TwoShards, settings: Any, admin_client: Client) -> None:
+    before, _after = in_both(settings)
+
+    html = admin_client.get(f"{START}/queues/mail/").content.decode()
+    assert [row[:2] for row in rows_of(html, "drc-shards")] == [["default", "3"], ["b", "3"]]
+    assert f'href="{START}/queues/_in/b/mail/"' in html
+    assert "Shard b" in text(admin_client, f"task/{quote(before[0])}")
+    shards.server_b.kill()
+    assert "Shard b: " in text(admin_client, "queues/mail")
+
+
+def test_requests_to_the_servers_of_two_shards_are_sent_side_by_side(shards: TwoShards) -> None:
+    met = Meetings(2)
+
+    client = client_for("default", met.client)
+
+    assert client.execute_many([Read("ZCARD", shard.key(Key.queues)) for shard in shards_of()]) == [0, 0]
+    assert met.count == 2
+
+
+def test_two_shards_on_one_server_are_read_in_one_request(
+    redis_server: Store, settings: Any, admin_client: Client
+) -> None:
+    settings.REDIS_COMPONENTS = {
+        **settings.REDIS_COMPONENTS,
+        "TASKQUEUE": {
+            "SHARDS": {"default": "default", "b": "default"},
+            "QUEUES": {"default": None, "mail": "b", "other": None},
+        },
+    }
+    assert client_for("default") is connections.client()
+    note.enqueue(1)
+    note.using(queue_name="mail").enqueue(2)
+    fail_once("mail")
+    fail_once("other")
+
+    html = admin_client.get(f"{START}/overview/").content.decode()
+
+    assert {row[0]: row[1] for row in rows_of(html, "drc-queues")} == {
+        "default": "default",
+        "mail": "b",
+        "other": "default",
+    }
+    assert [row[1] for row in rows_of(html, "drc-shards")] == ["answers", "answers"]
+    assert {page: trips for page, (_, trips) in costs(admin_client).items()} == {
+        page: trips for page, (_, trips) in COSTS.items()
+    }
+
+
+def test_tabs_keep_the_shard_of_a_list_but_not_that_of_an_object(shards: TwoShards, admin_client: Client) -> None:
+    note.using(queue_name="mail").enqueue(1)
+
+    def tab(path: str) -> bool:
+        html = admin_client.get(f"{START}/{path}").content.decode()
+        tabs = html[html.index('class="drc-tabs') :]
+        return f'href="{START}/overview/_in/b/"' in tabs[: tabs.index("</nav>")]
+
+    assert tab("queues/_in/b/")
+    assert not tab("queues/_in/b/mail/")
+    assert not tab("schedule/")
+
+
+def test_remedies_of_a_problem_lead_to_its_shard(shards: TwoShards, settings: Any, admin_client: Client) -> None:
+    in_both(settings)
+    set_options(settings, QUEUES={"mail": "b", "default": None})
+
+    html = admin_client.get(f"{START}/overview/").content.decode()
+    problems = html[html.index('id="drc-health"') : html.index("drc-tiles")]
+
+    assert f'href="{START}/queues/_in/default/mail/' in problems
+    assert f'href="{START}/queues/_in/b/mail/' in problems
+    assert f'href="{START}/queues/mail/' not in problems
