@@ -325,6 +325,15 @@ def test_calls_that_waited_for_a_limit_start_without_waiting_again(store: Store)
     assert take() == [["c", "d"]]
 
 
+@pytest.mark.contract
+def test_calls_that_waited_for_a_rate_start_without_waiting_again(store: Store) -> None:
+    """Otherwise one call would start in each `wait`, whatever the rate."""
+    results = collect.using(rate="20/s").enqueue_many([((word,), {}) for word in "abc"])
+
+    assert [eventually(take), eventually(take), eventually(take)] == [[["a"]], [["b"]], [["c"]]]
+    assert get_queue("default").info().running == len(results)
+
+
 def test_unique_calls_are_collected_once(store: Store) -> None:
     unique = collect_ready.using(unique=True)
     unique.enqueue_many([((word,), {}) for word in "aabb"])
