@@ -229,7 +229,7 @@ def test_call_whose_worker_has_died_joins_no_batch_of_others(store: Store) -> No
 def test_cancelled_and_expired_calls_are_left_out(store: Store) -> None:
     first, *_ = send("a b")
     assert first.cancel()
-    expired = collect.using(expires=60).enqueue("expired")
+    expired = collect.using(expires=90).enqueue("expired")
     store.raw.hset(base_key(store, "t", expired.id), "X", "1 60000")
     send("c d")
 
