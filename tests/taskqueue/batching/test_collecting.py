@@ -266,6 +266,20 @@ def test_wakeup_is_written_for_the_first_call_and_for_a_full_batch_only(store: S
     assert written == [True, False, True]
 
 
+def test_first_call_of_a_later_batch_writes_no_wakeup(store: Store) -> None:
+    """Workers and the poller know when the first batch starts: one wakeup for each key would keep them busy."""
+    wakeups = base_key(store, "wakeup:q:default"), base_key(store, "wakeup:poller")
+    collect_by_key.enqueue("one")
+    assert store.raw.exists(*wakeups) == 2
+    store.raw.delete(*wakeups)
+
+    collect_by_key.enqueue("two")
+
+    assert store.raw.exists(*wakeups) == 0
+    let_wait_pass(store)
+    assert take() == [["one"], ["two"]]
+
+
 def test_paused_queue_keeps_its_batches(store: Store) -> None:
     queue = get_queue("default")
     queue.pause(reason="x")

@@ -65,12 +65,13 @@ local function enter_batch(ctx, queue, group, batch, since_us)
     enter_turns(ctx, queue, group)
     return true
   end
-  local score = string.format("%.0f", TURN.filling + start_ms)
-  if redis.call("ZADD", queue_key(ctx, queue, P.turns), "LT", "CH", score, group) == 1 then
+  local turns, score = queue_key(ctx, queue, P.turns), string.format("%.0f", TURN.filling + start_ms)
+  local is_earlier = redis.call("ZADD", turns, "LT", "CH", score, group) == 1
+  if is_earlier and redis.call("ZRANGEBYSCORE", turns, TURN.filling, "+inf", "LIMIT", 0, 1)[1] == group then
     notify_queue(ctx, queue)
     notify(ctx, "poller")
   end
-  return tonumber(redis.call("ZSCORE", queue_key(ctx, queue, P.turns), group)) < TURN.filling
+  return tonumber(redis.call("ZSCORE", turns, group)) < TURN.filling
 end
 
 -- Return when the next batch that is not full starts, in ms; nil without one.
