@@ -6,12 +6,14 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import Any, Unpack
 
 from asgiref.sync import async_to_sync, sync_to_async
 
 from django_redis_components.core.arguments import short_repr
 from django_redis_components.core.decorators import without_stop_iteration
+from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue import logs
 from django_redis_components.taskqueue.batches import Batch, BatchCall, settle_rest
 from django_redis_components.taskqueue.exceptions import InvalidTask
@@ -61,11 +63,13 @@ class BatchTask(Task[P, R, V]):
         """See `Task.using`.
 
         Raises:
-            InvalidTask: an option is unknown, its value is not accepted, or it is `fair`.
+            InvalidTask: an option is unknown, its value is not accepted, it is `fair`, or a call would expire while it
+                waits for others.
         """
         if "fair" in options:
             raise _not_with_batch(f"fair={short_repr(options['fair'])}", self.name, _NO_FAIR)
         changed: Any = Task.using(self, **options)
+        check_expiry(self.name, self.batch, changed.declared_options.expires)
         made: BatchTask[P, R, V] = changed
         return made
 
@@ -95,6 +99,22 @@ def check_batch(path: str, function: Callable[..., Any], batch: Any, *, takes_co
     except TypeError:
         text = f"{path} has the option batch: it is called with one argument, a list of calls, and does not accept it."
         raise InvalidTask(text) from None
+
+
+def check_expiry(name: str, batch: Batch, expires: Any) -> None:
+    """Raise InvalidTask if a call would expire while it waits for others.
+
+    Args:
+        name: of the task.
+        expires: the option.
+    """
+    if expires is None or isinstance(expires, datetime):
+        return
+    if to_ms(expires, "expires") <= to_ms(batch.wait, "wait", zero=True):
+        raise InvalidTask(
+            f"{name}: expires={short_repr(expires)} with Batch(wait={short_repr(batch.wait)}): a call would expire"
+            " while it waits for others. Set expires to a longer time, or wait to a shorter one."
+        )
 
 
 def runner_of_one(function: Callable[..., Any], name: str, batch: Batch) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar,
 from django_redis_components.core import keys
 from django_redis_components.core.arguments import short_repr
 from django_redis_components.taskqueue import registry
-from django_redis_components.taskqueue.batch_task import BatchTask, check_batch, runner_of_one
+from django_redis_components.taskqueue.batch_task import BatchTask, check_batch, check_expiry, runner_of_one
 from django_redis_components.taskqueue.batches import Batch, BatchCall, group_of_batch
 from django_redis_components.taskqueue.context import TaskContext, without_context
 from django_redis_components.taskqueue.exceptions import InvalidTask
@@ -80,8 +80,8 @@ def task(
             belong to `using()`. TASKQUEUE["DEFAULTS"] may have others than those of the package.
 
     Raises:
-        InvalidTask: the function is not at the top level of a module, an option is not accepted, or another task has
-            this name or alias.
+        InvalidTask: the function is not at the top level of a module or is a generator function, an option is not
+            accepted, or another task has this name or alias.
     """
     for option in ("run_after", "metadata", "id"):
         if option in options:
@@ -90,6 +90,8 @@ def task(
 
     def decorate(function: Callable[..., Any]) -> Task[..., Any, Any]:
         path = _name_of(function)
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise InvalidTask(f"{path} cannot be a task: a call of a generator function runs nothing of it.")
         given: dict[str, Any] = {"name": name or path, "aliases": tuple(aliases), "connection": using}
         if batch is not None:
             check_batch(path, function, batch, takes_context=takes_context, fair=options.get("fair"))
@@ -120,9 +122,11 @@ def _batch_task(
     function: Callable[..., Any], batch: Batch, options: dict[str, Any], given: dict[str, Any]
 ) -> Task[..., Any, Any]:
     runner, options = runner_of_one(function, given["name"], batch), {**options, "fair": group_of_batch(batch)}
+    declared_options = options_with(runner, TaskOptions(), options)
+    check_expiry(given["name"], batch, declared_options.expires)
     return BatchTask(
         func=runner,
-        declared_options=options_with(runner, TaskOptions(), options),
+        declared_options=declared_options,
         declared=frozenset(options),
         batch=batch,
         batch_func=function,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,20 @@ def test_only_a_top_level_function_can_be_a_task(function: Any) -> None:
         task(function)
 
     assert str(raised.value) == (f"{function!r} cannot be a task: expected a function at the top level of a module.")
+
+
+def generated() -> Iterator[int]:
+    yield 1
+
+
+async def generated_async() -> AsyncIterator[int]:
+    yield 1
+
+
+@pytest.mark.parametrize("function", [generated, generated_async])
+def test_generator_function_cannot_be_a_task(function: Any) -> None:
+    with pytest.raises(InvalidTask, match="cannot be a task: a call of a generator function runs nothing of it"):
+        task(function)
 
 
 def test_task_is_registered_by_its_dotted_name() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
+from django_redis_components.taskqueue.stats.histogram import runs_per_task
 from django_redis_components.taskqueue.stats.metrics import Counts, Metrics
 
 
@@ -34,6 +35,7 @@ def plan(recent: Metrics, *, wait_s: float, share: float, threads: int) -> Queue
     """Return what the busiest of these minutes needs, so that a share of the tasks starts within a time."""
     whole = recent.intervals[:-1] or recent.intervals
     per_second = max(_runs(interval.counts) for interval in whole) / recent.step
+    per_second *= runs_per_task(recent.run_time, recent.wait_time)
     mean_s = recent.run_time.mean_s or 0.0
     load = per_second * mean_s
     slots = slots_for(load, within=wait_s / mean_s, share=share) if load else 0

@@ -73,6 +73,15 @@ class Histogram:
         return None
 
 
+def runs_per_task(runs: Histogram, waits: Histogram) -> float:
+    """Return how many runs a task takes: less than one if batches run several in one. A wait is counted for each task.
+
+    Args:
+        runs, waits: the run times and the waits that were counted together.
+    """
+    return min(1.0, max(1, runs.count) / waits.count) if waits.count else 1.0
+
+
 def bounds_of(bucket: int) -> tuple[float, float]:
     """Return the bounds of a bucket in seconds; for the last one both are the lower bound."""
     low_s = FIRST_S * 2 ** ((bucket - 1) / 2) if bucket else 0.0

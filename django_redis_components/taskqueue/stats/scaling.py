@@ -9,6 +9,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
+from django_redis_components.taskqueue.stats.histogram import runs_per_task
 from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, TaskQueueOverview
 from django_redis_components.taskqueue.stats.totals import QueueTotals
 from django_redis_components.taskqueue.store.workers import THREADS
@@ -58,9 +59,10 @@ def wanted_slots(queue: QueueInfo, totals: QueueTotals | None, now: float) -> fl
     Args:
         now: seconds since the epoch, by the server's clock.
     """
-    ready = 0 if queue.paused else max(0, queue.ready - queue.limited)
+    share = 1.0 if totals is None else runs_per_task(totals.run_time, totals.wait_time)
+    ready = 0.0 if queue.paused else share * max(0, queue.ready - queue.limited)
     mean_s = _mean_run_s(totals)
-    running = queue.running if mean_s is None or mean_s >= MIN_RUN_S else 0
+    running = share * queue.running if mean_s is None or mean_s >= MIN_RUN_S else 0
     is_due = not queue.paused and queue.next_due_at is not None and queue.next_due_at.timestamp() - now <= DUE_S
     at_least = 1.0 if queue.running or is_due or (queue.ready and not queue.paused) else 0.0
     if mean_s is None:
@@ -68,7 +70,7 @@ def wanted_slots(queue: QueueInfo, totals: QueueTotals | None, now: float) -> fl
     recent = _recent_slots(totals)
     arriving = max(recent, ready * mean_s / max(queue.oldest_age or 0.0, DRAIN_S))
     wanted = arriving + ready * min(1.0, mean_s / DRAIN_S)
-    return max(at_least, running, min(wanted, max(recent, ready + queue.running)))
+    return max(at_least, running, min(wanted, max(recent, ready + share * queue.running)))
 
 
 def _mean_run_s(totals: QueueTotals | None) -> float | None:

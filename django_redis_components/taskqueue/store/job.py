@@ -137,7 +137,8 @@ class Ack(NamedTuple):
         payload: JSON of the return value or of the error.
         delay_ms: until the task is due again.
         ttl_ms: how long the record is kept if the task has finished; and the error otherwise.
-        ran_us: how long the function ran; 0 if it did not run.
+        ran_us: how long the function ran; 0 if it did not run; negative if the run is counted for another call of its
+            batch.
         message: the first `MAX_LISTED_MESSAGE` bytes of the job's body; only sent if the outcome is succeeded.
         error: what is counted as one error; only sent if the outcome is failed or retried.
     """

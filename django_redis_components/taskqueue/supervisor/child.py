@@ -1,4 +1,4 @@
-"""Worker processes as the supervisor sees them: fork them, read their heartbeats, renew their leases."""
+"""Worker processes as the supervisor sees them: fork them, read their heartbeats, send them commands."""
 
 from __future__ import annotations
 
@@ -15,20 +15,13 @@ from types import MappingProxyType
 from typing import Any
 
 from django.db import connections as databases
-from redis.exceptions import RedisError
 
-from django_redis_components.core.protocol import Call
 from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue import log_handler
-from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.log_handler import LogBuffer
-from django_redis_components.taskqueue.shard_clients import prompt_client
-from django_redis_components.taskqueue.shards import Shard, shard_of_token
 from django_redis_components.taskqueue.stats.worker_reports import WorkerReport, WorkerRun
 from django_redis_components.taskqueue.store.job import Ack
-from django_redis_components.taskqueue.store.scripts import RENEW_LEASES
 from django_redis_components.taskqueue.supervisor.measurements import Throughput, resident_bytes
-from django_redis_components.taskqueue.supervisor.remote_control import RemoteControl
 from django_redis_components.taskqueue.worker.execution import cancelled, timed_out
 from django_redis_components.taskqueue.worker.ipc import Heartbeat, PrefetchedLeases, send_command
 from django_redis_components.taskqueue.worker.options import WorkerOptions
@@ -144,7 +137,7 @@ class Child:
         self._cancelled: dict[str, tuple[str, float]] = {}
         #: Leases that Redis does not know, and since when; infinity once that was logged.
         self._unknown: dict[tuple[str, str], float] = {}
-        self._unread = b""
+        self._unread = bytearray()
         os.set_blocking(heartbeat_fd, False)
         os.set_blocking(command_fd, False)
 
@@ -154,16 +147,22 @@ class Child:
 
     def read_heartbeats(self) -> None:
         """Read what the process has written."""
+        has_end = False
         with contextlib.suppress(BlockingIOError):
             while chunk := os.read(self._heartbeat_fd, 1 << 16):
                 self._unread += chunk
-        *lines, self._unread = self._unread.split(b"\n")
-        if lines:
+                has_end = has_end or b"\n" in chunk
+        if has_end:
+            *lines, self._unread = self._unread.split(b"\n")
             self.heartbeat_at = time.monotonic()
             with contextlib.suppress(ValueError):  # a line that a full pipe truncated; the next one is complete
-                self.heartbeat = Heartbeat.parse(lines[-1])
+                self.heartbeat = Heartbeat.parse(bytes(lines[-1]))
                 self._forget_finished_tasks()
                 self._repeat_restart()
+
+    def is_sending(self) -> bool:
+        """Return whether the rest of a heartbeat follows, which is larger than the pipe."""
+        return bool(self._unread)
 
     def is_fresh(self, lease_s: float) -> bool:
         """Return whether its last heartbeat is recent enough to renew its leases."""
@@ -241,9 +240,13 @@ class Child:
         for task_id, (token, at) in self._cancelled.items():
             if at <= now and self._must_terminate(task_id):
                 overdue.append((cancelled(task_id, token), "was cancelled and still runs"))
+        runs: set[tuple[str, float]] = set()
         for task_id, limit in self.heartbeat.hard_limits.items():
             if limit.ends_at <= now and not self._is_final(task_id) and task_id not in {ack.id for ack, _ in overdue}:
                 ack = timed_out(task_id, limit.token, limit.limit_s, limit.retry_ms)
+                if (limit.token, limit.ends_at) in runs:  # of a batch, which is counted for its first call
+                    ack = ack._replace(ran_us=-ack.ran_us)
+                runs.add((limit.token, limit.ends_at))
                 overdue.append((ack, f"has reached its hard time limit of {limit.limit_s:g} s"))
         return overdue
 
@@ -331,64 +334,3 @@ class Child:
         self.close()
         code = os.waitstatus_to_exitcode(status)
         return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-
-
-def renew_leases(
-    shard: Shard,
-    children: Sequence[Child],
-    lease_s: float,
-    control: RemoteControl | None = None,
-    infos: Mapping[str, str] = MappingProxyType({}),
-) -> str:
-    """Renew the leases of these processes in a shard; return the error message, if any.
-
-    One round trip and one timeout for all: with a timeout for each, the last ones would lose their leases while Redis
-    does not reply. The first call also reads the commands for the supervisor.
-
-    Args:
-        control: receives the commands; None: none are read.
-        infos: what is stored of each process, by the worker's id; of others it is computed.
-    """
-    control = control or RemoteControl("")
-    executed, started = control.executed(shard.name), time.perf_counter()
-    calls = []
-    for index, child in enumerate(children):
-        info = infos.get(child.worker_id) or child.info(control.facts(child.worker_id))
-        calls.append(_renewal_of(shard, child, lease_s, info, control.supervisor if index == 0 else "", executed))
-    replies = prompt_client(shard).execute_many(calls)
-    control.round_trip_s = time.perf_counter() - started if children else None
-    failed: list[str] = []
-    error: RedisError | None = None
-    for child, reply in zip(children, replies, strict=True):
-        if isinstance(reply, RedisError):
-            failed.append(str(child.pid))
-            error = reply
-        else:
-            *renewal, commands, fleet = reply
-            _apply_renewal(child, *renewal)
-            child.report_fleet(fleet)
-            if child is children[0]:
-                control.receive(commands, executed, shard.name)
-    return f"Cannot renew the leases of process {', '.join(failed)} ({error})." if failed else ""
-
-
-def _renewal_of(shard: Shard, child: Child, lease_s: float, info: str, supervisor: str, executed: str) -> Call:
-    leases = child.heartbeat.leases.items()
-    return RENEW_LEASES(
-        base=shard.base,
-        worker=child.worker_id,
-        lease_ms=round(lease_s * 1_000),
-        info=info,
-        supervisor=supervisor,
-        executed=executed if supervisor else "",
-        leases=[part for pair in leases if shard_of_token(pair[1], shard.using) == shard for part in pair],
-    )
-
-
-def _apply_renewal(child: Child, lost: Sequence[bytes], cancel_requests: Sequence[Any]) -> None:
-    child.renewed_at = time.monotonic()
-    for task_id in lost:
-        if child.has_lost(task_id.decode()):
-            logger.warning("Process %d has lost its lease of task %s.", child.pid, task_id.decode())
-    for task_id, force_ms in zip(cancel_requests[::2], cancel_requests[1::2], strict=True):
-        child.cancel(task_id.decode(), force_ms / 1_000)

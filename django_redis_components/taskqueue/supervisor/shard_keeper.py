@@ -23,8 +23,9 @@ from django_redis_components.taskqueue.schedules import schedule
 from django_redis_components.taskqueue.shard_clients import prompt_client
 from django_redis_components.taskqueue.shards import Shard, shards_of
 from django_redis_components.taskqueue.store.unregistered import requeue_unregistered
-from django_redis_components.taskqueue.supervisor.child import Child, renew_leases
+from django_redis_components.taskqueue.supervisor.child import Child
 from django_redis_components.taskqueue.supervisor.remote_control import RemoteControl
+from django_redis_components.taskqueue.supervisor.renewals import renew_leases
 from django_redis_components.taskqueue.supervisor.termination import WakeupSource, wakeup_key_of
 
 #: Seconds for which a shard that does not answer is left alone, if there are others. A lease lasts longer.

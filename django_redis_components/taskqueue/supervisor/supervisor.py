@@ -34,6 +34,8 @@ from django_redis_components.taskqueue.worker.process_signals import QUIET, STOP
 
 #: Renewals in the lifetime of a lease.
 RENEWALS_PER_LEASE = 3
+#: Seconds between two reads of a heartbeat that is larger than the pipe.
+READ_REST_S = 0.02
 #: Seconds after the grace period when a process that does not stop is killed.
 KILL_AFTER_S = 10.0
 #: Seconds between two checks of the unregistered tasks: during a rolling deploy old workers set aside new tasks.
@@ -164,6 +166,7 @@ class Supervisor:
     def _seconds_to_next(self) -> float:
         now = time.monotonic()
         times = [self._renew_at, now + 1.0, self._kill_at, self._terminator.next_at(self._children), *self._restart_at]
+        times += [now + READ_REST_S for child in self._children if child.is_sending()]
         return max(0.0, min(times) - now)
 
     def _forward_stop(self, stops: int) -> None:

@@ -223,17 +223,25 @@ class _StopRequests:
             with contextlib.suppress(BlockingIOError):  # a full pipe is readable anyway
                 os.write(self._wake_write, b"x")
 
-    def sleep(self, seconds: float) -> None:
-        """Wait for a signal, a command, the supervisor's exit, or `seconds`."""
+    def sleep(self, seconds: float, written: Sequence[int] = ()) -> bool:
+        """Wait for a signal, a command, the supervisor's exit, or `seconds`.
+
+        Args:
+            written: file descriptors that end the wait, too, when they can be written to.
+
+        Returns:
+            Whether one of these has ended it.
+        """
         is_orphaned = self.orphaned_at != float("inf")
         watched = [self.wake_fd] if is_orphaned else [self.wake_fd, self.commands.fd]
-        ready = select.select(watched, [], [], seconds)[0]
+        ready, writable, _ = select.select(watched, written, [], seconds)
         if self.wake_fd in ready:
             os.read(self.wake_fd, 4_096)
         if self.commands.fd in ready and not self.commands.read():
             logger.warning("The supervisor has exited; stopping.")
             self.orphaned_at = time.monotonic()
             self.stop()
+        return bool(writable) and not ready
 
     def execute_commands(self, worker: Worker) -> set[str]:
         """Execute the supervisor's commands; return the running tasks because of which the process must exit."""
@@ -281,7 +289,7 @@ def _run(
             worker.stop()
             stops.end_waits()
         heartbeats.write(quiet=stops.quiet, restart_reason=policy.reason)
-        stops.sleep(min(interval_s, LAST_CHECK_S) if policy.reason else interval_s)
+        heartbeats.wait(stops, min(interval_s, LAST_CHECK_S) if policy.reason else interval_s)
         if fatal := stops.execute_commands(worker):
             return _exit_because_of(fatal, worker, stops)
     policy.reason = policy.reason or stops.restart_reason or worker.restart_reason
@@ -299,7 +307,7 @@ def _finish_tasks(worker: Worker, stops: _StopRequests, heartbeats: HeartbeatWri
     deadline = time.monotonic() + to_ms(conf.settings().taskqueue.grace_s, "grace", zero=True) / 1_000
     while worker.is_alive() and stops.count < 2 and time.monotonic() < min(deadline, stops.orphaned_at + lease_s / 2):
         heartbeats.write(quiet=True)
-        stops.sleep(min(HEARTBEAT_S, lease_s / 6, LAST_CHECK_S))
+        heartbeats.wait(stops, min(HEARTBEAT_S, lease_s / 6, LAST_CHECK_S))
         if fatal := stops.execute_commands(worker):
             return _exit_because_of(fatal, worker, stops)
     unfinished = worker.busy()
@@ -322,7 +330,8 @@ def _exit_because_of(task_ids: set[str], worker: Worker, stops: _StopRequests) -
 class HeartbeatWriter:
     """Writes heartbeats: the main thread regularly, others when the supervisor must know something at once.
 
-    A heartbeat may be larger than the pipe: the rest is written before the next one.
+    A heartbeat may be larger than the pipe, since a run of a batch has up to 500 leases. The rest is written as soon as
+    the supervisor has read, and before the next one.
     """
 
     def __init__(self, fd: int, worker: Worker) -> None:
@@ -361,7 +370,18 @@ class HeartbeatWriter:
             self._rest = heartbeat.encode()
             self._write_rest()
 
+    def wait(self, stops: _StopRequests, seconds: float) -> None:
+        """Wait as `stops.sleep` does, and write the rest of a large heartbeat meanwhile."""
+        until = time.monotonic() + seconds
+        while stops.sleep(max(0.0, until - time.monotonic()), [self._fd] if self._rest else []):
+            with self._lock:
+                self._write_rest()
+
     def _write_rest(self) -> None:
-        with contextlib.suppress(BlockingIOError, BrokenPipeError):
+        try:
             while self._rest:
                 self._rest = self._rest[os.write(self._fd, self._rest) :]
+        except BlockingIOError:
+            pass
+        except BrokenPipeError:  # the supervisor has exited
+            self._rest = b""

@@ -46,7 +46,7 @@ def outcome_event(ack: Ack, name: str, queue: str) -> LiveEvent:
         name,
         ack.id,
         queue,
-        duration_s=ack.ran_us / 1e6 if ack.ran_us else None,
+        duration_s=abs(ack.ran_us) / 1e6 if ack.ran_us else None,
         error=str(error.get("class", "")),
         message=str(error.get("text", "")),
     )

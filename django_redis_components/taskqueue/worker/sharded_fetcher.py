@@ -78,6 +78,7 @@ class _ShardFetcher(Fetcher):
         bound: number of queues, in order, in which no task was ready as of `seen_at`.
         turn: the lower, the earlier it is asked, among shards with the same bound.
         is_away: whether it does not answer.
+        is_tried: whether a thread tries it again.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class _ShardFetcher(Fetcher):
         self.slot = slot
         self.bound = self.turn = 0
         self.seen_at = 0.0
-        self.is_away = False
+        self.is_away = self.is_tried = False
         self.outage = OutageLog(logger.warning, logger.info, f"Shard {shard.name}: ")
 
     def fetch_first(self, thread: str, want: int, queues: int) -> list[Job]:
@@ -227,6 +228,9 @@ class ShardedFetcher:
         Raises:
             redis.exceptions.RedisError: no shard answers.
         """
+        for part in self._parts:
+            if part.is_away and not part.is_tried:
+                self._try_again(part)
         jobs = self._fetch(thread, want) if want else []
         for part in [] if want else self._answering():
             if part.pending_acks():
@@ -303,11 +307,20 @@ class ShardedFetcher:
         except (RedisError, RedisComponentsError) as exc:  # pragma: no cover
             part.outage.failed(f"Shard {part.shard.name}: {describe_error(exc)}; the other shards are served.")
             self._error = exc
-        with self._lock:
-            was_away, part.is_away = part.is_away, True
-        if not was_away:
-            threading.Thread(target=self._reach_again, args=(part,), name="shard", daemon=True).start()
+        part.is_away = True
+        self._try_again(part)
         return None
+
+    def _try_again(self, part: _ShardFetcher) -> None:
+        """Start the thread that tries a shard again, unless it runs."""
+        with self._lock:
+            was_tried, part.is_tried = part.is_tried, True
+        if was_tried:
+            return
+        try:
+            threading.Thread(target=self._reach_again, args=(part,), name="shard", daemon=True).start()
+        except RuntimeError:  # no more threads: the next fetch starts it, or the shard would be left out for ever
+            part.is_tried = False
 
     def _reach_again(self, part: _ShardFetcher) -> None:
         """Try a shard that is away until it answers. The first requests send its acks."""
@@ -323,7 +336,7 @@ class ShardedFetcher:
                 logger.exception("Shard %s cannot be tried again.", part.shard.name)
                 continue
             with self._lock:
-                part.is_away, part.seen_at = False, 0.0
+                part.is_away, part.is_tried, part.seen_at = False, False, 0.0
             part.outage.succeeded()
             self.on_unsent()
             return

@@ -229,7 +229,7 @@ def test_call_whose_worker_has_died_joins_no_batch_of_others(store: Store) -> No
 def test_cancelled_and_expired_calls_are_left_out(store: Store) -> None:
     first, *_ = send("a b")
     assert first.cancel()
-    expired = collect.using(expires=60).enqueue("expired")
+    expired = collect.using(expires=90).enqueue("expired")
     store.raw.hset(base_key(store, "t", expired.id), "X", "1 60000")
     send("c d")
 
@@ -264,6 +264,20 @@ def test_wakeup_is_written_for_the_first_call_and_for_a_full_batch_only(store: S
         written.append(bool(store.raw.exists(wakeup)))
 
     assert written == [True, False, True]
+
+
+def test_first_call_of_a_later_batch_writes_no_wakeup(store: Store) -> None:
+    """Workers and the poller know when the first batch starts: one wakeup for each key would keep them busy."""
+    wakeups = base_key(store, "wakeup:q:default"), base_key(store, "wakeup:poller")
+    collect_by_key.enqueue("one")
+    assert store.raw.exists(*wakeups) == 2
+    store.raw.delete(*wakeups)
+
+    collect_by_key.enqueue("two")
+
+    assert store.raw.exists(*wakeups) == 0
+    let_wait_pass(store)
+    assert take() == [["one"], ["two"]]
 
 
 def test_paused_queue_keeps_its_batches(store: Store) -> None:
@@ -323,6 +337,15 @@ def test_calls_that_waited_for_a_limit_start_without_waiting_again(store: Store)
     settle_now(fetcher, *[Ack(each.id, each.token, "succeeded", b"null", ttl_ms=60_000) for each in (job, *job.others)])
 
     assert take() == [["c", "d"]]
+
+
+@pytest.mark.contract
+def test_calls_that_waited_for_a_rate_start_without_waiting_again(store: Store) -> None:
+    """Otherwise one call would start in each `wait`, whatever the rate."""
+    results = collect.using(rate="20/s").enqueue_many([((word,), {}) for word in "abc"])
+
+    assert [eventually(take), eventually(take), eventually(take)] == [[["a"]], [["b"]], [["c"]]]
+    assert get_queue("default").info().running == len(results)
 
 
 def test_unique_calls_are_collected_once(store: Store) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -90,6 +91,22 @@ def test_function_that_does_not_accept_a_list_of_calls_is_refused(function: Any)
     text = rf"{function.__name__} has the option batch: it is called with one argument, a list of calls"
     with pytest.raises(InvalidTask, match=text):
         task(batch=Batch(9))(function)
+
+
+@pytest.mark.parametrize("expires", [1, 60, timedelta(seconds=59.9)], ids=repr)
+def test_expiry_within_the_wait_is_refused(expires: Any) -> None:
+    """Each call of a batch that others do not fill in time would expire."""
+    text = rf"expires={re.escape(repr(expires))} with Batch\(wait=60\): a call would expire while it waits for others"
+    with pytest.raises(InvalidTask, match=text):
+        task(batch=Batch(9, wait=60), expires=expires)(serve_badly)
+    with pytest.raises(InvalidTask, match=text):
+        collect.using(expires=expires)
+
+
+def test_expiry_after_the_wait_is_accepted() -> None:
+    assert collect.using(expires=60.001).options.expires == 60.001
+    assert collect.using(expires=datetime(2030, 1, 1, tzinfo=UTC)).options.expires is not None
+    assert collect_ready.using(expires=0.001).options.expires == 0.001
 
 
 def test_key_that_names_an_unknown_argument_is_refused_when_it_is_declared() -> None:

@@ -18,13 +18,16 @@ from django_redis_components.taskqueue import (
     Task,
     TaskResult,
     chain,
+    get_queue,
     group,
     registry,
 )
 from django_redis_components.taskqueue.batch_task import log_if_lost
 from django_redis_components.taskqueue.middleware import pipeline
 from django_redis_components.taskqueue.options import TaskOptions
+from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.signals import task_finished, task_started
+from django_redis_components.taskqueue.store.finished import list_finished
 from django_redis_components.testing import drain, inline
 from tests.support import Store, eventually
 from tests.taskqueue.batching.tasks import collect, collect_async, collect_ready, give_back, latest, runs, settle
@@ -54,6 +57,18 @@ def test_each_call_has_its_own_outcome(store: Store) -> None:
     assert results[1].errors[-1].exception_class is LookupError
     assert results[3].errors[-1].message.startswith("the return value")
     assert [result.attempts for result in results] == [1, 2, 0, 2, 1]
+
+
+def test_run_is_counted_once_and_shown_with_each_call(store: Store) -> None:
+    """Its time is that of one thread: autoscalers add up the times of runs."""
+    results = send(collect_ready, "a", "b", "c")
+    work_off()
+
+    recent = get_queue("default").metrics()
+    assert (recent.run_time.count, recent.wait_time.count) == (1, len(results))
+    rows = home().run(list_finished(home(), "default", "successful", 9, 0))
+    assert len(rows) == 3
+    assert all(row.duration is not None for row in rows), rows
 
 
 def test_failed_calls_are_retried_together_without_the_others(store: Store) -> None:

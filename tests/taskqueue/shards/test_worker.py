@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from typing import Any
 
@@ -171,6 +172,27 @@ def test_shard_that_is_away_stops_only_its_own_tasks(shards: TwoShards, children
     assert all(result.attempts == 1 for result in first)
     again = add.using(queue_name="mail").enqueue(5, 5)
     assert again.get(TIMEOUT_S) == 10
+
+
+def test_shard_is_tried_again_when_no_thread_could_start(
+    shards: TwoShards, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    fetcher = new_fetcher()
+    shards.server_b.kill()
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as without_threads:
+        without_threads.setattr(threading.Thread, "start", refuse)
+        assert fetcher.fetch("0", 1) == []
+        assert fetcher.fetch("0", 1) == []
+    assert fetcher.is_away(shards_of()[1])
+    assert "the other shards are served" in caplog.text
+    shards.server_b.start()
+    result = mail.enqueue(1)
+
+    assert [job.id for job in eventually(lambda: take(fetcher))] == [result.id]
 
 
 def test_long_tasks_of_each_shard_keep_their_leases(shards: TwoShards, settings: Any, children: Children) -> None:

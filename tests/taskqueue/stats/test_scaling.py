@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -97,6 +98,14 @@ def test_never_more_slots_than_tasks_and_never_fewer_than_runs() -> None:
     assert wanted(queue(running=8), hours) == 8
     assert wanted(queue(running=8)) == 8, "nothing has finished yet"
     assert wanted(queue(running=32), totals(0.001, 0)) == 1, "short tasks are prefetched"
+
+
+def test_calls_of_a_batch_need_the_slots_of_its_runs() -> None:
+    """100 calls a second in one run of a second each: one thread is busy."""
+    counted = dataclasses.replace(totals(1.0, 300, ever=1_000), wait_time=runs_of(0.1, 100_000))
+
+    assert 1 <= wanted(queue(running=100), counted) <= 1.5
+    assert 1.5 <= wanted(queue(ready=6_000, running=100, age_s=60), counted) <= 3
 
 
 def test_paused_and_limited_tasks_need_no_slots() -> None:

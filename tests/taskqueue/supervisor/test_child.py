@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
 
@@ -12,9 +13,9 @@ import pytest
 
 from django_redis_components.taskqueue.shards import shards_of
 from django_redis_components.taskqueue.store.job import Ack
-from django_redis_components.taskqueue.worker.ipc import Heartbeat
+from django_redis_components.taskqueue.worker.ipc import CommandReader, Heartbeat
 from django_redis_components.taskqueue.worker.options import WorkerOptions
-from django_redis_components.taskqueue.worker.process import HeartbeatWriter
+from django_redis_components.taskqueue.worker.process import HeartbeatWriter, _StopRequests
 from django_redis_components.taskqueue.worker.worker import Worker
 from tests.support import Store, eventually
 from tests.taskqueue.supervisor.support import Process
@@ -82,6 +83,60 @@ def test_a_heartbeat_larger_than_the_pipe_is_received(process: Process, redis_se
         worker.fetcher.fetch("acks", 0)
     eventually(received)
     assert process.child.heartbeat.leases == {jobs[0].id: jobs[0].token}
+
+
+class Waits(_StopRequests):
+    """Those of a process, without its handlers of signals."""
+
+    def __init__(self, command_fd: int) -> None:
+        self.commands = CommandReader(command_fd)
+        self.orphaned_at = float("inf")
+        self.wake_fd, self.end = os.pipe()
+
+
+def test_the_rest_of_a_large_heartbeat_is_written_while_the_process_waits(
+    process: Process, redis_server: Store
+) -> None:
+    """A process that runs batches has more leases than fit into the pipe in the time until they expire."""
+    os.set_blocking(process.heartbeat, False)
+    worker = Worker(shards_of(), "host:1", WorkerOptions(("default",)), 0)
+    note.enqueue_many([((number,), {}) for number in range(3_000)])
+    worker.fetcher.fetch("0", 3_000)
+    writer, stops = HeartbeatWriter(process.heartbeat, worker), Waits(process.commands)
+    writer.write()
+    process.child.read_heartbeats()
+    assert process.child.is_sending(), "the supervisor reads again soon"
+
+    waiting = threading.Thread(target=writer.wait, args=(stops, 600.0), daemon=True)
+    waiting.start()
+
+    def received() -> bool:
+        process.child.read_heartbeats()
+        return process.child.heartbeat.leases == worker.fetcher.leases
+
+    eventually(received)
+    assert not process.child.is_sending()
+    os.write(stops.end, b"x")
+    waiting.join()
+    os.close(stops.end)
+    os.close(stops.wake_fd)
+
+
+def test_a_process_whose_supervisor_has_exited_drops_the_rest_of_a_heartbeat(redis_server: Store) -> None:
+    read_fd, write_fd = os.pipe()
+    os.set_blocking(write_fd, False)
+    worker = Worker(shards_of(), "host:1", WorkerOptions(("default",)), 0)
+    note.enqueue_many([((number,), {}) for number in range(3_000)])
+    worker.fetcher.fetch("0", 3_000)
+    writer = HeartbeatWriter(write_fd, worker)
+    writer.write()
+    assert writer._rest
+
+    os.close(read_fd)
+    writer.write()
+
+    assert not writer._rest, "or each wait would end at once"
+    os.close(write_fd)
 
 
 def running(sent_at: float, **leases: str) -> str:

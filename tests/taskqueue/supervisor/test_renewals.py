@@ -12,11 +12,13 @@ import pytest
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command
 from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.supervisor.child import Child, renew_leases
+from django_redis_components.taskqueue.supervisor.child import Child
+from django_redis_components.taskqueue.supervisor.renewals import _leases_of, renew_leases
 from django_redis_components.taskqueue.worker.ipc import Heartbeat, PrefetchedLeases
 from django_redis_components.taskqueue.worker.options import WorkerOptions
 from tests.support import Proxy, Store
-from tests.taskqueue.support import base_key, taskqueue_settings
+from tests.taskqueue.support import base_key, new_fetcher, queue_key, taskqueue_settings
+from tests.taskqueue.tasks import note
 
 #: Number of processes. Only their pipes exist.
 PROCESSES = 12
@@ -82,3 +84,22 @@ def test_a_running_task_without_its_lease_is_logged_once(
         renew_leases(home(), processes, 60)
 
     assert caplog.text.count("Process 1 has lost its lease of task lost.") == 1
+
+
+def test_many_leases_are_renewed_in_parts(redis_server: Store, processes: list[Child]) -> None:
+    """A process that runs batches has thousands: one script for all would keep the server from its other clients."""
+    note.enqueue_many([((number,), {}) for number in range(1_100)])
+    fetcher = new_fetcher(worker="host:1.0")
+    jobs = [job for _ in range(11) for job in fetcher.fetch("0", 100)]
+    assert len(jobs) == 1_100
+    processes[0].heartbeat = Heartbeat({job.id: job.token for job in jobs})
+    processes[1].heartbeat = Heartbeat({"lost": "t1"})
+    running = queue_key(redis_server, "running")
+    redis_server.raw.zadd(running, {job.id: 1 for job in jobs}, xx=True)
+
+    assert renew_leases(home(), processes, 60) == ""
+
+    assert redis_server.raw.zcount(running, 1, 1) == 0
+    assert [len(part) for part in _leases_of(processes[0], home())] == [1_000, 1_000, 200]
+    assert redis_server.raw.zcard(base_key(redis_server, "workers")) == PROCESSES
+    assert list(processes[1]._unknown) == [("lost", "t1")], "each reply is that of its process"

@@ -62,6 +62,15 @@ def test_exceeded_hard_limit_terminates_the_process(process: Process) -> None:
     assert min(process.child.deadlines()) == FUTURE
 
 
+def test_run_of_a_batch_that_exceeds_its_hard_limit_is_counted_once(process: Process) -> None:
+    limits = {"a": ["t1", PAST, 2.0, None], "b": ["t1", PAST, 2.0, 50], "c": ["t1", PAST - 1, 2.0, None]}
+    heartbeat(process, ["a", "b", "c"], limits)
+
+    overdue = process.child.overdue(time.monotonic())
+
+    assert {ack.id: ack.ran_us for ack, _ in overdue} == {"a": 2_000_000, "b": -2_000_000, "c": 2_000_000}
+
+
 def test_process_of_a_task_that_finished_meanwhile_continues(process: Process) -> None:
     heartbeat(process, ["a"], {"a": ["t1", PAST, 2.0, None]})
     [(ack, _)] = process.child.overdue(1.0)

@@ -13,7 +13,8 @@ local function bucket(us)
   return us < 1000 and 0 or math.min(47, 1 + math.floor(math.log(us / 1000) * 2.885390081777927))
 end
 
--- Count one outcome of a task; waited_us and ran_us are nil if it did not run.
+-- Count one outcome of a task; waited_us and ran_us are nil if it did not run. A run of a batch is that of its first call:
+-- ran_us of the others is negative.
 local function count(ctx, queue, name, outcome, waited_us, ran_us)
   ctx.counters = ctx.counters or {}
   local names = ctx.counters[queue]
@@ -31,8 +32,10 @@ local function count(ctx, queue, name, outcome, waited_us, ran_us)
   if ran_us then
     index = 8 + bucket(waited_us)
     counts[index] = (counts[index] or 0) + 1
-    index = 56 + bucket(ran_us)
-    counts[index] = (counts[index] or 0) + 1
+    if ran_us > 0 then
+      index = 56 + bucket(ran_us)
+      counts[index] = (counts[index] or 0) + 1
+    end
   end
 end
 

@@ -65,12 +65,13 @@ local function enter_batch(ctx, queue, group, batch, since_us)
     enter_turns(ctx, queue, group)
     return true
   end
-  local score = string.format("%.0f", TURN.filling + start_ms)
-  if redis.call("ZADD", queue_key(ctx, queue, P.turns), "LT", "CH", score, group) == 1 then
+  local turns, score = queue_key(ctx, queue, P.turns), string.format("%.0f", TURN.filling + start_ms)
+  local is_earlier = redis.call("ZADD", turns, "LT", "CH", score, group) == 1
+  if is_earlier and redis.call("ZRANGEBYSCORE", turns, TURN.filling, "+inf", "LIMIT", 0, 1)[1] == group then
     notify_queue(ctx, queue)
     notify(ctx, "poller")
   end
-  return tonumber(redis.call("ZSCORE", queue_key(ctx, queue, P.turns), group)) < TURN.filling
+  return tonumber(redis.call("ZSCORE", turns, group)) < TURN.filling
 end
 
 -- Return when the next batch that is not full starts, in ms; nil without one.
@@ -92,16 +93,24 @@ local function enter_due_batches(ctx, queue)
   end
 end
 
--- Return a task's group and its entry, nil if it has no group; of a batch also "size/wait_ms", and since when it is ready.
+-- Return whether the next start of its rate is reserved for a task in its queue. Then its batch has had its turn before.
+local function has_reserved_start(ctx, id, queue, rate)
+  local limit = "r:" .. string.match(rate, "^%d+/%d+/(.*)$") -- see limit_key.lua
+  local entry = redis.call("HGET", queue_key(ctx, queue, P.reserved), limit)
+  return entry and task_of(entry) == id
+end
+
+-- Return a task's group and its entry, nil if it has no group; of a batch also "size/wait_ms", since when it is ready, and its
+-- rate.
 local function group_entry(ctx, id)
-  local share, priority, enqueued_us, flow_ref, batch, due_ms = unpack(redis.call("HMGET", task_key(ctx, id),
-    F.fair_share, F.priority, F.enqueued_at_us, F.flow_ref, F.batch, F.due_at_ms))
+  local share, priority, enqueued_us, flow_ref, batch, due_ms, rate = unpack(redis.call("HMGET", task_key(ctx, id),
+    F.fair_share, F.priority, F.enqueued_at_us, F.flow_ref, F.batch, F.due_at_ms, F.rate))
   if not share then
     return nil
   end
   local _, group = parse_share(share)
   local since_us = batch and math.max(tonumber(enqueued_us), (tonumber(due_ms) or 0) * 1000)
-  return group, group .. entry_order(id, priority, enqueued_us, flow_ref), batch, since_us
+  return group, group .. entry_order(id, priority, enqueued_us, flow_ref), batch, since_us, rate
 end
 
 -- Return how many tasks of its group come before a task, and the group; nil if it is not among the ready ones of a group.
@@ -116,12 +125,13 @@ end
 -- Put a ready task into its group. `ready_us`: since when it is ready; nil: since it was accepted or due. Return false if it has
 -- none; then whether it waits until its batch is full.
 local function enter_group(ctx, id, queue, ready_us)
-  local group, entry, batch, since_us = group_entry(ctx, id)
+  local group, entry, batch, since_us, rate = group_entry(ctx, id)
   if not group then
     return false
   end
   redis.call("ZADD", queue_key(ctx, queue, P.grouped), 0, entry)
   if batch then
+    ready_us = rate and has_reserved_start(ctx, id, queue, rate) and 0 or ready_us
     return true, not enter_batch(ctx, queue, group, batch, ready_us or since_us)
   end
   enter_turns(ctx, queue, group)

@@ -40,7 +40,8 @@ local function release_task(ctx, id, outcome, waiters, claim, flow_ref)
   end
 end
 
--- Apply one outcome if the lease under which it was earned is still the task's. `ran_us` is 0 if the function did not run;
+-- Apply one outcome if the lease under which it was earned is still the task's. `ran_us` is 0 if the function did not run, and
+-- negative if the run is counted for another call of its batch;
 -- `detail` is delay_ms, or the start of the message if it succeeded; `fingerprint` and `description` are nil without an
 -- error, and empty if it is not counted.
 -- Return 1: applied; 2: applied before (the reply was lost); 0: the lease has expired.
@@ -83,7 +84,8 @@ local function settle_run(ctx, id, token, outcome, payload, detail, ttl_ms, ran_
       local rows = ctx.successes[queue] or {}
       ctx.successes[queue] = rows
       local earlier = first_us and first_us .. "\t" .. (attempts or "") or "\t"
-      rows[#rows + 1] = row(id, ctx.finish, enqueued_us, leased_us, ran_us, earlier, name, detail)
+      local shown_us = string.byte(ran_us) == 45 and string.sub(ran_us, 2) or ran_us -- without "-"
+      rows[#rows + 1] = row(id, ctx.finish, enqueued_us, leased_us, shown_us, earlier, name, detail)
     end
   else
     local run = { id = id, record = record, queue = queue, worker_ids = worker_ids }
