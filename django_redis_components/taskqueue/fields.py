@@ -108,6 +108,10 @@ class Part:
     #: Zset by due time: those of the scheduled tasks that have failed and wait for their next attempt. Ones whose time
     #: has passed do not count; the next retry, or the poller, removes them.
     retrying = "retrying"
+    #: Zset by limit: groups whose tasks wait for it, by the number of their next turn (lua/shared/limit_turns.lua).
+    limit_turns = "limit_turns"
+    #: Zset by limit: entries of tasks to which a free place was offered, by the number of the turn that they have used.
+    offered = "offered"
     #: Zset, all scores 0: "group\tpriority\tenqueued_at_us\tid" of ready tasks of groups.
     grouped = "grouped"
     #: Zset of groups with ready tasks by the number of their next turn; a fraction counts what the turn has started.
@@ -115,7 +119,8 @@ class Part:
     turns = "turns"
     #: Hash group -> "since_ms|JSON" of paused groups.
     paused_groups = "paused_groups"
-    #: Zset, all scores 0: "limit\tpriority\tenqueued_at_us\tid" of tasks that wait for a limit.
+    #: Zset, all scores 0: "limit\tpriority\tenqueued_at_us\tid" of tasks that wait for a limit; with a group
+    #: "limit\t\tgroup\tpriority\tenqueued_at_us\tid".
     limited = "limited"
     #: Zset by end of the lease; 0 if the worker process has exited: the poller recovers the task at once.
     running = "running"

@@ -25,7 +25,7 @@ local errors = tonumber(ARGV[3])
 -- @include name_counters
 -- @include worker_reports
 -- @lazy groups: rank_in_group, is_group_paused
--- @lazy limit_queue: limits_of
+-- @lazy limit_queue: limits_of, limit_turns
 -- @lazy unique: was_purged
 -- @lazy flow: parse_ref, node
 
@@ -86,7 +86,11 @@ local function is_limited(limits)
   for place, limit in pairs({ concurrency = limits.concurrency, rate = limits.rate }) do
     local entry = place == "concurrency" and limits.concurrency_entry or limits.rate_entry
     if redis.call("ZSCORE", part_key(P.limited), entry) then
-      add_place(place, redis.call("ZLEXCOUNT", part_key(P.limited), "[" .. limit .. "\t", "(" .. entry))
+      if limits.group then
+        add_place(place, limit_queue().limit_turns().count_ahead(ctx, limit, queue, limits.group, entry))
+      else
+        add_place(place, redis.call("ZLEXCOUNT", part_key(P.limited), "[" .. limit .. "\t", "(" .. entry))
+      end
       return true
     end
   end
