@@ -183,6 +183,9 @@ class Key:
     partial_flows = "partial_flows"
     #: Zset of the ids of flows that have work left, by the time of the last step: see lua/shared/flow_work.lua.
     flow_work = "flow_work"
+    #: List by flow: what is left to do for followers of its tasks, of which there are very many, in steps: see
+    #: lua/shared/flow_pending.lua.
+    flow_steps = "flow_steps"
     #: Zset of tokens of rows of the outbox by when their tasks were accepted, in microseconds. The relay removes them
     #: some minutes after it has deleted the rows.
     outbox = "outbox"
@@ -291,6 +294,11 @@ class FlowField:
     revision = "revision"
     #: With a task's id behind it: "on_failure name reason" of one that failed and may, so that its followers run.
     failure = "failure:"
+    #: With "number:chunk" behind it: numbers of some followers of a task that has very many, with commas. Its node has
+    #: a single comma in place of followers.
+    followers = "followers:"
+    #: With a task's number behind it, int: how many entries `Key.flow_steps` has for it.
+    steps = "steps:"
     #: With a task's number behind it, int: parents that have not succeeded; parents that cannot succeed any more.
     open_parents = "o"
     failed_parents = "f"

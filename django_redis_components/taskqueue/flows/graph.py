@@ -13,10 +13,8 @@ from django_redis_components.taskqueue.shards import Shard, place
 
 #: Maximum tasks of one flow.
 MAX_TASKS = 200_000
-#: Maximum tasks that the end of one task may start or fail: one script does so, which takes about 0.1 s. A flow with no
-#: more tasks has none of which that would not be true.
-MAX_DEPENDENTS = 5_000
-#: Maximum dependencies, as pairs of a task and a dependent one; a larger flow may have one more for each task.
+#: Maximum dependencies, as pairs of a task and a dependent one; a flow of more than half as many tasks may have two
+#: more for each task.
 MAX_LINKS = 10_000
 
 
@@ -49,13 +47,11 @@ class FlowGraph:
         """Args: step: a `signature.Step`.
 
         Raises:
-            InvalidTask: the flow is too large, too much depends on one task, or its tasks use different connections.
+            InvalidTask: the flow is too large, or its tasks use different connections.
         """
         self.nodes: list[FlowNode] = []
         self._links = 0
         self.ends = self._add(step, None)
-        if len(self.nodes) > MAX_DEPENDENTS:
-            self._check_dependents()
         self.check(*[node.call for node in self.nodes])
 
     @property
@@ -103,18 +99,6 @@ class FlowGraph:
                     f" {call.task.connection!r}: the tasks of a flow must share one."
                 )
 
-    def _check_dependents(self) -> None:
-        """Raise InvalidTask if the end of a task may start or fail too many; what it can reach twice counts twice."""
-        dependents = [0] * len(self.nodes)
-        for number in range(len(self.nodes) - 1, -1, -1):
-            node = self.nodes[number]
-            dependents[number] = sum(1 + dependents[follower] for follower in node.followers)
-            if dependents[number] > MAX_DEPENDENTS:
-                raise InvalidTask(
-                    f"More than {MAX_DEPENDENTS:,} tasks of the flow depend on {node.call.task.name}:"
-                    " put the large group first, or let a task enqueue further ones."
-                )
-
     def _add(self, step: Any, before: Shape[int] | None) -> Shape[int]:
         """Append the tasks of a step; return the tasks whose results are its result."""
         if step.kind == "task":
@@ -134,7 +118,7 @@ class FlowGraph:
             raise InvalidTask(
                 f"The flow has more than {MAX_TASKS:,} tasks: split it, or let a task enqueue further ones."
             )
-        if self._links > MAX_LINKS + (number if number >= MAX_DEPENDENTS else 0):
+        if self._links > MAX_LINKS + (2 * number if number >= MAX_LINKS // 2 else 0):
             raise InvalidTask(
                 f"The flow has more than {MAX_LINKS:,} dependencies:"
                 " put a task that collects the results between two large groups."

@@ -8,7 +8,7 @@
 -- DERIVED base:flow:<flow> hash, base:t:<id> hash
 -- Returns {now_us, tasks, unfinished, states, rows, failed, callbacks}: tasks is how many the flow has, those that were
 --         added included, and unfinished how many of them have not finished; states a flat list of state and number; each
---         row {number, id, followers, state, name, queue}, in rows the first tasks, in failed the first failed ones;
+--         row {number, id, followers (of very many the first ones, with ";" in between), state, name, queue}, in rows the first tasks, in failed the first failed ones;
 --         callbacks has such a row, or an empty list, for on_error, on_complete and on_success; state is not_run if a task
 --         before it has failed, and ignored if it ended without success and may
 -- Returns {}: no flow has this id
@@ -19,6 +19,10 @@ local limit = tonumber(ARGV[2])
 local first = tonumber(ARGV[3])
 local last = tonumber(ARGV[4])
 -- @include context
+-- @include flow_followers: join_chunks
+
+-- Chunks of a task's followers that are read: more than the tasks that are read in detail.
+local MAX_CHUNKS = 4
 
 local ctx = new_context(base)
 local key = base_key(ctx, K.flow, flow_id)
@@ -44,7 +48,7 @@ end
 
 local function row(number, id, state, followers)
   local name, queue = unpack(redis.call("HMGET", task_key(ctx, id), F.task_name, F.queue))
-  return { number, id, followers, state, name or "", queue or "" }
+  return { number, id, join_chunks(key, number, followers, MAX_CHUNKS), state, name or "", queue or "" }
 end
 
 local counts, rows, failed = {}, {}, {}

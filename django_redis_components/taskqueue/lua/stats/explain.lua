@@ -27,7 +27,7 @@ local errors = tonumber(ARGV[3])
 -- @lazy groups: rank_in_group, is_group_paused
 -- @lazy limit_queue: limits_of, limit_turns
 -- @lazy unique: was_purged
--- @lazy flow: parse_ref, node
+-- @lazy flow: parse_ref, node, join_chunks
 
 local ctx = new_context(base)
 local record = task_key(ctx, id)
@@ -181,6 +181,7 @@ local function add_flow(flow_ref)
   local listed, last = 0, tonumber(number) - 1
   for position = last, math.max(0, last - MAX_FLOW), -1 do
     local other, followers = flows.node(key, position)
+    followers = string.gsub(flows.join_chunks(key, position, followers or "", math.huge), ";", ",")
     if listed < MAX_MEMBERS and other and string.find("," .. followers .. ",", "," .. number .. ",", 1, true)
       and redis.call("HGET", task_key(ctx, other), F.state) ~= S.successful
       and redis.call("HEXISTS", key, FLOW.failure .. other) == 0 then
@@ -189,7 +190,7 @@ local function add_flow(flow_ref)
     end
   end
   local count, _, followers = 0, flows.node(key, number)
-  for follower in string.gmatch(followers or "", "%d+") do
+  for follower in string.gmatch(flows.join_chunks(key, number, followers or "", math.huge), "%d+") do
     local other = count < MAX_MEMBERS and flows.node(key, follower)
     if other then
       add_member("follower", other)
