@@ -64,6 +64,9 @@ class Field:
     flow_ref = "c"
     #: "continue" or "ignore" of a task in a flow that may fail: its followers run all the same.
     on_failure = "y"
+    #: "1" of a task in a chain whose failure is ignored: it stops what comes after it in the chain, and does not count
+    #: as a failure of the flow.
+    failure_uncounted = "Y"
     #: Token of the latest lease: "worker/thread/request".
     lease = "L"
     #: int: when the latest lease began.

@@ -150,6 +150,8 @@ def message_of(
     prepared[0]._shard = shard
     if call.failure_action != "cancel":
         prepared[1].extra += (Field.on_failure, call.failure_action)
+    if not call.failure_counts:
+        prepared[1].extra += (Field.failure_uncounted, 1)
     return prepared
 
 

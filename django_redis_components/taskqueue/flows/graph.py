@@ -13,6 +13,8 @@ from django_redis_components.taskqueue.shards import Shard, place
 
 #: Maximum tasks of one flow.
 MAX_TASKS = 200_000
+#: Levels of chains in groups and groups in chains.
+MAX_DEPTH = 100
 #: Maximum dependencies, as pairs of a task and a dependent one; a flow of more than half as many tasks may have two
 #: more for each task.
 MAX_LINKS = 10_000
@@ -47,11 +49,11 @@ class FlowGraph:
         """Args: step: a `signature.Step`.
 
         Raises:
-            InvalidTask: the flow is too large, or its tasks use different connections.
+            InvalidTask: the flow is too large or nested too deeply, or its tasks use different connections.
         """
         self.nodes: list[FlowNode] = []
         self._links = 0
-        self.ends = self._add(step, None)
+        self.ends = self._add(step, None, 0)
         self.check(*[node.call for node in self.nodes])
 
     @property
@@ -99,15 +101,17 @@ class FlowGraph:
                     f" {call.task.connection!r}: the tasks of a flow must share one."
                 )
 
-    def _add(self, step: Any, before: Shape[int] | None) -> Shape[int]:
+    def _add(self, step: Any, before: Shape[int] | None, depth: int) -> Shape[int]:
         """Append the tasks of a step; return the tasks whose results are its result."""
         if step.kind == "task":
             return self._append(step, before)
+        if depth == MAX_DEPTH:
+            raise InvalidTask(f"The steps of the flow are nested too deeply: expected {MAX_DEPTH} levels at most.")
         if step.kind == "group":
-            return [self._add(each, before) for each in step.steps]
-        ends = self._add(step.steps[0], before)
+            return [self._add(each, before, depth + 1) for each in step.steps]
+        ends = self._add(step.steps[0], before, depth + 1)
         for each in step.steps[1:]:
-            ends = self._add(each, ends)
+            ends = self._add(each, ends, depth + 1)
         return ends
 
     def _append(self, call: Any, before: Shape[int] | None) -> int:

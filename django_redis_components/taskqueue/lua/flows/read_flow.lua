@@ -36,9 +36,10 @@ tasks, added = tonumber(tasks), tonumber(added or 0)
 local function state_of(number)
   local node, failed_parents = unpack(redis.call("HMGET", key, number, FLOW.failed_parents .. number))
   local id, followers = string.match(node or "", "^(%S+) ?(.*)$")
-  local state, on_failure = unpack(redis.call("HMGET", task_key(ctx, id or ""), F.state, F.on_failure))
+  local state, on_failure, uncounted = unpack(redis.call("HMGET", task_key(ctx, id or ""), F.state, F.on_failure,
+    F.failure_uncounted))
   state = state or S.cancelled
-  if on_failure == "ignore" and (state == S.failed or state == S.cancelled or state == S.expired) then
+  if (on_failure == "ignore" or uncounted) and (state == S.failed or state == S.cancelled or state == S.expired) then
     state = "ignored"
   elseif state == S.failed and tonumber(failed_parents or 0) > 0 then
     state = "not_run"

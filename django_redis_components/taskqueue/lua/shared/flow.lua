@@ -98,6 +98,11 @@ local function name_of(ctx, id)
   return (string.gsub(redis.call("HGET", task_key(ctx, id), F.task_name) or "?", '["\\%c]', "?"))
 end
 
+-- Return whether a failure of a task counts as one of its flow.
+local function is_counted(on_failure, uncounted)
+  return on_failure ~= "ignore" and not uncounted
+end
+
 -- Note that a task ended without success. Return what happens to its followers: they stop waiting for it, once, if it
 -- may fail, and are not run otherwise.
 local function followers_of_failed(ctx, key, number, id, reason, not_run)
@@ -127,13 +132,13 @@ end
 local function fail_follower(ctx, key, follower, error_json)
   redis.call("HINCRBY", key, FLOW.failed_parents .. follower, 1)
   local id = node(key, follower)
-  local state, waiters, queue, name, on_failure = unpack(redis.call("HMGET", task_key(ctx, id),
-    F.state, F.waiters, F.queue, F.task_name, F.on_failure))
+  local state, waiters, queue, name, on_failure, uncounted = unpack(redis.call("HMGET", task_key(ctx, id),
+    F.state, F.waiters, F.queue, F.task_name, F.on_failure, F.failure_uncounted))
   if state ~= S.waiting then
     return nil
   end
   fail_waiting(ctx, id, queue, name, waiters, error_json, redis.call("HGET", key, FLOW.failed_ttl_ms))
-  if on_failure ~= "ignore" then
+  if is_counted(on_failure, uncounted) then
     redis.call("HINCRBY", key, FLOW.failed, 1)
   end
   return id
@@ -144,7 +149,7 @@ local function fail_node(ctx, key, number, id, reason)
   local name = name_of(ctx, id)
   redis.call("HSET", key, FLOW.open_parents .. number, -1) -- its parents may still succeed: never start or fail it again
   redis.call("PEXPIRE", task_key(ctx, id), redis.call("HGET", key, FLOW.failed_ttl_ms))
-  if redis.call("HGET", task_key(ctx, id), F.on_failure) ~= "ignore" then
+  if is_counted(unpack(redis.call("HMGET", task_key(ctx, id), F.on_failure, F.failure_uncounted))) then
     count_failure(ctx, key, id .. " " .. name .. " " .. reason)
   end
   local text = string.format("task %s (%s), on which it depends, %s", id, name, reason)

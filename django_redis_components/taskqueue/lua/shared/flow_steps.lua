@@ -3,7 +3,7 @@
 
 -- Return the followers of a retried task that failed because of it, and count it as not failed. None if it may fail.
 local function followers_of_retried(ctx, key, number, id)
-  if redis.call("HGET", task_key(ctx, id), F.on_failure) ~= "ignore" then
+  if is_counted(unpack(redis.call("HMGET", task_key(ctx, id), F.on_failure, F.failure_uncounted))) then
     redis.call("HINCRBY", key, FLOW.failed, -1)
   end
   local _, followers = node(key, number)

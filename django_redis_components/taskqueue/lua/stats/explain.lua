@@ -38,7 +38,7 @@ local NAMES = {
   F.queue, F.task_name, F.body, F.enqueued_at_us, F.state, F.due_at_ms, F.placed_at_us, F.priority, F.unique_claim,
   F.expiry, F.concurrency, F.rate, F.fair_share, F.max_deliveries, F.metadata, F.flow_ref, F.on_failure, F.lease,
   F.leased_at_us, F.first_leased_at_us, F.finished_at_us, F.attempts, F.runs, F.deliveries, F.worker_ids, F.history,
-  F.return_value, F.cancel_request, F.origin, F.cursor, F.batch, F.batch_calls,
+  F.return_value, F.cancel_request, F.origin, F.cursor, F.batch, F.batch_calls, F.failure_uncounted,
 }
 
 -- An id such as "x:errors" names another key of a task, of another type.
