@@ -164,7 +164,7 @@ local function advance(ctx, key, ends, finished)
     local ended = table.remove(ends)
     if must_leave(key, ended, room) then
       -- One that was retried counts when its followers wait again: else the flow could end before.
-      local is_behind = #ends == 0 and finished == 1 and has_steps(key, ended.number)
+      local is_behind = #ends == 0 and finished == 1 and ended.has_steps
       finished = is_behind and 0 or finished
       leave_to_steps(ctx, key, ended.not_run and "f" or "s", ended.number, is_behind and 1 or 0, ended.not_run)
     else
@@ -231,7 +231,8 @@ end
 -- fail.
 local function task_succeeded(ctx, id, flow_ref)
   local key, number = parse_ref(ctx, flow_ref)
-  local line, tasks, failure = unpack(redis.call("HMGET", key, number, FLOW.tasks, FLOW.failure .. id))
+  local line, tasks, failure, steps = unpack(redis.call("HMGET", key, number, FLOW.tasks, FLOW.failure .. id,
+    FLOW.steps .. number))
   if not line then
     return
   end
@@ -239,7 +240,8 @@ local function task_succeeded(ctx, id, flow_ref)
   if is_callback(number, tasks) then
     end_callback(ctx, key, number)
   else
-    advance(ctx, key, { { number = number, followers = failure and "" or string.match(line, " (.*)$") } }, 1)
+    local followers = failure and "" or string.match(line, " (.*)$")
+    advance(ctx, key, { { number = number, followers = followers, has_steps = steps } }, 1)
   end
 end
 

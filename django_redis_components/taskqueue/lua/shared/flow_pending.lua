@@ -7,11 +7,6 @@
 -- Followers that one script starts, fails or lets wait again, about.
 local MAX_FOLLOWERS = 150
 
--- Return whether steps are left for a task: what happens to its followers now comes after these.
-local function has_steps(key, number)
-  return redis.call("HEXISTS", key, FLOW.steps .. number) == 1
-end
-
 -- Leave to steps what happens to the followers of a task.
 local function leave_to_steps(ctx, key, kind, number, finished, why)
   local flow_id = string.sub(key, #base_key(ctx, K.flow, "") + 1)
@@ -23,8 +18,12 @@ local function leave_to_steps(ctx, key, kind, number, finished, why)
   notify(ctx, "poller")
 end
 
--- Return whether what happens to the followers of a task is left to steps: they are too many, or earlier steps are left.
+-- Return whether what happens to the followers of a task is left to steps: they are too many, or it comes after earlier steps.
 local function must_leave(key, task, room)
-  return task.followers ~= "" and not task.is_step
-    and (task.followers == MANY or room <= 0 or has_steps(key, task.number))
+  if task.followers == "" or task.is_step then
+    return false
+  elseif task.has_steps == nil then
+    task.has_steps = redis.call("HEXISTS", key, FLOW.steps .. task.number) == 1
+  end
+  return task.followers == MANY or room <= 0 or task.has_steps
 end
