@@ -64,6 +64,9 @@ class Field:
     flow_ref = "c"
     #: "continue" or "ignore" of a task in a flow that may fail: its followers run all the same.
     on_failure = "y"
+    #: "1" of a task in a chain whose failure is ignored: it stops what comes after it in the chain, and does not count
+    #: as a failure of the flow.
+    failure_uncounted = "Y"
     #: Token of the latest lease: "worker/thread/request".
     lease = "L"
     #: int: when the latest lease began.
@@ -108,6 +111,10 @@ class Part:
     #: Zset by due time: those of the scheduled tasks that have failed and wait for their next attempt. Ones whose time
     #: has passed do not count; the next retry, or the poller, removes them.
     retrying = "retrying"
+    #: Zset by limit: groups whose tasks wait for it, by the number of their next turn (lua/shared/limit_turns.lua).
+    limit_turns = "limit_turns"
+    #: Zset by limit: entries of tasks to which a free place was offered, by the number of the turn that they have used.
+    offered = "offered"
     #: Zset, all scores 0: "group\tpriority\tenqueued_at_us\tid" of ready tasks of groups.
     grouped = "grouped"
     #: Zset of groups with ready tasks by the number of their next turn; a fraction counts what the turn has started.
@@ -115,7 +122,8 @@ class Part:
     turns = "turns"
     #: Hash group -> "since_ms|JSON" of paused groups.
     paused_groups = "paused_groups"
-    #: Zset, all scores 0: "limit\tpriority\tenqueued_at_us\tid" of tasks that wait for a limit.
+    #: Zset, all scores 0: "limit\tpriority\tenqueued_at_us\tid" of tasks that wait for a limit; with a group
+    #: "limit\t\tgroup\tpriority\tenqueued_at_us\tid".
     limited = "limited"
     #: Zset by end of the lease; 0 if the worker process has exited: the poller recovers the task at once.
     running = "running"
@@ -178,6 +186,9 @@ class Key:
     partial_flows = "partial_flows"
     #: Zset of the ids of flows that have work left, by the time of the last step: see lua/shared/flow_work.lua.
     flow_work = "flow_work"
+    #: List by flow: what is left to do for followers of its tasks, of which there are very many, in steps: see
+    #: lua/shared/flow_pending.lua.
+    flow_steps = "flow_steps"
     #: Zset of tokens of rows of the outbox by when their tasks were accepted, in microseconds. The relay removes them
     #: some minutes after it has deleted the rows.
     outbox = "outbox"
@@ -286,6 +297,11 @@ class FlowField:
     revision = "revision"
     #: With a task's id behind it: "on_failure name reason" of one that failed and may, so that its followers run.
     failure = "failure:"
+    #: With "number:chunk" behind it: numbers of some followers of a task that has very many, with commas. Its node has
+    #: a single comma in place of followers.
+    followers = "followers:"
+    #: With a task's number behind it, int: how many entries `Key.flow_steps` has for it.
+    steps = "steps:"
     #: With a task's number behind it, int: parents that have not succeeded; parents that cannot succeed any more.
     open_parents = "o"
     failed_parents = "f"

@@ -118,7 +118,8 @@ class MemoryQueue:
             if flow is None or flow.may_start(task_id, self._records, self._errors):
                 self._run_until_finished(task_id, record)
         next_ids = [*flow.take_added(), *flow.callbacks_after(task_id, self._records)] if flow is not None else []
-        return None if Field.on_failure in record else failures.of(task_id), next_ids
+        may_fail = Field.on_failure in record or Field.failure_uncounted in record
+        return None if may_fail else failures.of(task_id), next_ids
 
     def _run_until_finished(self, task_id: str, record: Record) -> None:
         for _ in range(MAX_RUNS):

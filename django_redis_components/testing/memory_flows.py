@@ -150,7 +150,7 @@ def _has_failed(record: dict[str, bytes]) -> bool:
 
 
 def _is_ignored(record: dict[str, bytes]) -> bool:
-    return record.get(Field.on_failure) == b"ignore"
+    return record.get(Field.on_failure) == b"ignore" or Field.failure_uncounted in record
 
 
 def _parent_failed_error(task_id: str, record: dict[str, bytes]) -> bytes:

@@ -123,8 +123,8 @@ def due_ms(due: str) -> int:
 
 
 def parse_numbers(listed: str) -> list[int]:
-    """Parse a list of numbers such as "1,2"."""
-    return [int(number) for number in listed.split(",") if number]
+    """Parse a list of numbers such as "1,2;3"."""
+    return [int(number) for number in listed.replace(";", ",").split(",") if number]
 
 
 def id_from_key(key: Any) -> str:

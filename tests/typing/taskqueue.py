@@ -67,6 +67,8 @@ async def right() -> None:
     chain(plain.s(1), mail.s(2), clean.si()).enqueue()  # the address is the result of `plain`
     chain(mail.s("a", 2), mail.s(copies=2), mail.s(to="a", copies=2))
     group(with_context.s(1), coroutine.s(1), coroutine.s()).then(plain.s(text="a"))
+    group(chain(plain.s(1), clean.si()).on_failure("ignore"), mail.s("a", 2)).on_failure("continue").enqueue()
+    chain(plain.s(1), group(clean.si(), chain(clean.si(), clean.si())).on_failure("ignore")).then(clean.si())
 
 
 async def wrong_arguments() -> None:
@@ -91,6 +93,8 @@ def wrong_calls_in_flows() -> None:
     plain.si()  # type: ignore[call-arg]
     mail.si(1)  # type: ignore[call-arg, arg-type]
     plain.s(1).on_failure("stop")  # type: ignore[arg-type]
+    chain(plain.s(1)).on_failure("stop")  # type: ignore[arg-type]
+    group(plain.s(1)).on_failure("stop")  # type: ignore[arg-type]
 
 
 def wrong_calls_of_many() -> None:

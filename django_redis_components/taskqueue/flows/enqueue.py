@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -43,6 +43,8 @@ from django_redis_components.taskqueue.store.scripts import CONTINUE_FLOW, ENQUE
 CHUNK = 400
 #: Tasks above which the last part may not have started all, see lua/shared/flow_work.lua.
 MAX_STARTED = 250
+#: Followers of a task that one script starts or fails: of more, a task has them in chunks of as many.
+FOLLOWERS = 150
 #: Maximum tasks of a flow in the outbox, where it is one row.
 MAX_STORED = 5_000
 
@@ -110,13 +112,19 @@ def prepare_flow(graph: FlowGraph, callbacks: Callbacks, *, on_commit: bool = Fa
         result._set_flow(flow_id, number, is_waiting=bool(node.parents) or number >= count)
         results[number] = result
         sent = message.arguments
-        parts.append((number, ",".join(map(str, node.followers)), len(node.parents), len(sent), *sent))
+        parts.append((number, _in_chunks(node.followers), len(node.parents), len(sent), *sent))
     links = [node.followers for node in graph.nodes]
     flow = FlowResult(flow_id, shard, list(results.values())[:count], links, graph.ends)
     flow._set_callbacks(results)
     ttls = [node.call.task.options.result_ttl for _, node in numbered]
     calls = _calls(shard, flow, parts, ttls, flow_id if uses_outbox else "")
     return PreparedFlow(flow, calls, graph.database, uses_outbox)
+
+
+def _in_chunks(followers: Sequence[int]) -> str:
+    """Return the followers of a task as the scripts take them: with commas, in chunks with semicolons between."""
+    chunks = [followers[first : first + FOLLOWERS] for first in range(0, len(followers), FOLLOWERS)]
+    return ";".join(",".join(map(str, chunk)) for chunk in chunks)
 
 
 def message_of(
@@ -142,6 +150,8 @@ def message_of(
     prepared[0]._shard = shard
     if call.failure_action != "cancel":
         prepared[1].extra += (Field.on_failure, call.failure_action)
+    if not call.failure_counts:
+        prepared[1].extra += (Field.failure_uncounted, 1)
     return prepared
 
 

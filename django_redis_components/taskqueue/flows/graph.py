@@ -13,10 +13,10 @@ from django_redis_components.taskqueue.shards import Shard, place
 
 #: Maximum tasks of one flow.
 MAX_TASKS = 200_000
-#: Maximum tasks that the end of one task may start or fail: one script does so, which takes about 0.1 s. A flow with no
-#: more tasks has none of which that would not be true.
-MAX_DEPENDENTS = 5_000
-#: Maximum dependencies, as pairs of a task and a dependent one; a larger flow may have one more for each task.
+#: Levels of chains in groups and groups in chains.
+MAX_DEPTH = 100
+#: Maximum dependencies, as pairs of a task and a dependent one; a flow of more than half as many tasks may have two
+#: more for each task.
 MAX_LINKS = 10_000
 
 
@@ -49,13 +49,11 @@ class FlowGraph:
         """Args: step: a `signature.Step`.
 
         Raises:
-            InvalidTask: the flow is too large, too much depends on one task, or its tasks use different connections.
+            InvalidTask: the flow is too large or nested too deeply, or its tasks use different connections.
         """
         self.nodes: list[FlowNode] = []
         self._links = 0
-        self.ends = self._add(step, None)
-        if len(self.nodes) > MAX_DEPENDENTS:
-            self._check_dependents()
+        self.ends = self._add(step, None, 0)
         self.check(*[node.call for node in self.nodes])
 
     @property
@@ -103,27 +101,17 @@ class FlowGraph:
                     f" {call.task.connection!r}: the tasks of a flow must share one."
                 )
 
-    def _check_dependents(self) -> None:
-        """Raise InvalidTask if the end of a task may start or fail too many; what it can reach twice counts twice."""
-        dependents = [0] * len(self.nodes)
-        for number in range(len(self.nodes) - 1, -1, -1):
-            node = self.nodes[number]
-            dependents[number] = sum(1 + dependents[follower] for follower in node.followers)
-            if dependents[number] > MAX_DEPENDENTS:
-                raise InvalidTask(
-                    f"More than {MAX_DEPENDENTS:,} tasks of the flow depend on {node.call.task.name}:"
-                    " put the large group first, or let a task enqueue further ones."
-                )
-
-    def _add(self, step: Any, before: Shape[int] | None) -> Shape[int]:
+    def _add(self, step: Any, before: Shape[int] | None, depth: int) -> Shape[int]:
         """Append the tasks of a step; return the tasks whose results are its result."""
         if step.kind == "task":
             return self._append(step, before)
+        if depth == MAX_DEPTH:
+            raise InvalidTask(f"The steps of the flow are nested too deeply: expected {MAX_DEPTH} levels at most.")
         if step.kind == "group":
-            return [self._add(each, before) for each in step.steps]
-        ends = self._add(step.steps[0], before)
+            return [self._add(each, before, depth + 1) for each in step.steps]
+        ends = self._add(step.steps[0], before, depth + 1)
         for each in step.steps[1:]:
-            ends = self._add(each, ends)
+            ends = self._add(each, ends, depth + 1)
         return ends
 
     def _append(self, call: Any, before: Shape[int] | None) -> int:
@@ -134,7 +122,7 @@ class FlowGraph:
             raise InvalidTask(
                 f"The flow has more than {MAX_TASKS:,} tasks: split it, or let a task enqueue further ones."
             )
-        if self._links > MAX_LINKS + (number if number >= MAX_DEPENDENTS else 0):
+        if self._links > MAX_LINKS + (2 * number if number >= MAX_LINKS // 2 else 0):
             raise InvalidTask(
                 f"The flow has more than {MAX_LINKS:,} dependencies:"
                 " put a task that collects the results between two large groups."

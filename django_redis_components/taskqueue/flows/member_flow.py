@@ -15,7 +15,7 @@ from django_redis_components.taskqueue.exceptions import GroupNotOpen, InvalidTa
 from django_redis_components.taskqueue.fields import Field, FlowField
 from django_redis_components.taskqueue.flows.enqueue import message_of
 from django_redis_components.taskqueue.flows.graph import MAX_TASKS, FlowGraph
-from django_redis_components.taskqueue.flows.parents import PARENTS
+from django_redis_components.taskqueue.flows.parents import IN_CHUNKS, PARENTS, parse_followers, read_followers
 from django_redis_components.taskqueue.flows.signature import Group, Signature
 from django_redis_components.taskqueue.json_codec import pack, unpack
 from django_redis_components.taskqueue.middleware import pipeline
@@ -28,6 +28,7 @@ from django_redis_components.taskqueue.store.task_records import ID_BYTES
 _REASONS = {
     -2: "its flow was evicted or deleted, or the task is a callback.",
     -3: "a task after the group has started or was cancelled, or the task itself was cancelled.",
+    -5: "more than 5,000 tasks wait for the task.",
     -4: f"the flow would have more than {MAX_TASKS:,} tasks.",
 }
 
@@ -118,9 +119,12 @@ class MemberFlow:
         node, result_of = yield Read("HMGET", self._shard.flow(flow_id), number, FlowField.result_of)
         if node is None or result_of is None:
             raise GroupNotOpen(self._task_id, _REASONS[-2])
-        followers = node.decode().partition(" ")[2]
+        text = node.decode().partition(" ")[2]
+        followers = parse_followers(text)
+        if text == IN_CHUNKS:
+            followers = yield from read_followers(self._shard, flow_id, number)
         if followers:
-            line = yield Read("HGET", self._shard.flow(flow_id), followers.split(",")[0])
+            line = yield Read("HGET", self._shard.flow(flow_id), followers[0])
             body = yield Read("HGET", self._shard.record(line.decode().split(" ")[0]), Field.body)
             shape = _parents_of(body)
         else:

@@ -11,6 +11,7 @@ from django_redis_components.core.protocol import Flow
 from django_redis_components.core.text import encodable
 from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.exceptions import FlowDoesNotExist
+from django_redis_components.taskqueue.flows.parents import parse_followers
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store.scripts import READ_FLOW
 
@@ -24,7 +25,7 @@ class FlowMember:
 
     Attributes:
         number: its place in the flow's order.
-        followers: numbers of the tasks that depend on it.
+        followers: numbers of the tasks that depend on it; of more than 600 the first ones.
         state: as of a task; "not_run" if a task before it has failed or was cancelled; "ignored" if it ended without
             success and its failure is ignored.
         name, queue: "" if its record has expired or was deleted; it counts as cancelled.
@@ -109,7 +110,7 @@ def _member(row: Any) -> FlowMember:
     return FlowMember(
         number=number,
         id=task_id.decode(),
-        followers=tuple(int(follower) for follower in followers.split(b",") if follower),
+        followers=tuple(parse_followers(followers.decode())),
         state=state.decode(),
         name=name.decode(errors="replace"),
         queue=queue.decode(errors="replace"),

@@ -33,6 +33,8 @@ Shape = Union[A, list["Shape[A]"]]  # noqa: UP007 - mypy knows recursive aliases
 
 #: Tasks read in one round trip.
 CHUNK = 500
+#: In place of the followers in the node of a task that has them in chunks: lua/shared/flow_followers.lua.
+IN_CHUNKS = ","
 
 
 class AddedTask(NamedTuple):
@@ -169,6 +171,24 @@ def with_added(shape: Shape[A], added: Mapping[A, list[A]]) -> Shape[A]:
     return [*(with_added(each, added) for each in shape), *appended]
 
 
+def parse_followers(text: str) -> list[int]:
+    """Parse the numbers of the followers of a task, as a node, or several chunks of them, have them."""
+    return [int(follower) for follower in text.replace(";", ",").split(",") if follower]
+
+
+def read_followers(shard: Shard, flow_id: str, number: int | str) -> Flow[list[int]]:
+    """Return the followers of a task that has them in chunks."""
+    followers: list[int] = []
+    first, is_left = 0, True
+    while is_left:
+        names = [f"{FlowField.followers}{number}:{chunk}" for chunk in range(first, first + CHUNK)]
+        chunks = yield Read("HMGET", shard.flow(flow_id), *names)
+        found = [chunk for chunk in chunks if chunk is not None]
+        followers += parse_followers(";".join(chunk.decode() for chunk in found))
+        first, is_left = first + CHUNK, len(found) == CHUNK
+    return followers
+
+
 def read_added(shard: Shard, flow_id: str, first: int, number: int) -> Flow[list[AddedTask]]:
     """Return the tasks that running members have added.
 
@@ -181,10 +201,12 @@ def read_added(shard: Shard, flow_id: str, first: int, number: int) -> Flow[list
         numbers = range(start, min(start + CHUNK, first + number))
         names = [name for each in numbers for name in (each, f"{FlowField.added_by}{each}")]
         found = yield Read("HMGET", shard.flow(flow_id), *names)
-        for node, member in zip(found[::2], found[1::2], strict=True):
-            task_id, _, followers = node.decode().partition(" ")
-            links = [int(follower) for follower in followers.split(",") if follower]
-            added.append(AddedTask(task_id, member.decode(), links))
+        for each, node, member in zip(numbers, found[::2], found[1::2], strict=True):
+            task_id, _, text = node.decode().partition(" ")
+            followers = parse_followers(text)
+            if text == IN_CHUNKS:
+                followers = yield from read_followers(shard, flow_id, each)
+            added.append(AddedTask(task_id, member.decode(), followers))
     return added
 
 

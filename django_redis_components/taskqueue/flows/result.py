@@ -13,10 +13,13 @@ from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.exceptions import FlowDoesNotExist, TaskResultDoesNotExist
 from django_redis_components.taskqueue.fields import Field, FlowField
 from django_redis_components.taskqueue.flows.parents import (
+    IN_CHUNKS,
     Shape,
     flatten,
     map_shape,
+    parse_followers,
     read_added,
+    read_followers,
     value_of,
     with_added,
     without_ignored,
@@ -242,7 +245,10 @@ def _read(using: str, flow_id: str) -> Flow[FlowResult]:
         if each or number < count
     }
     members = [number for number in lines if number < count]
-    links = [[int(follower) for follower in lines[number][2].split(",") if follower] for number in members]
+    links = [parse_followers(lines[number][2]) for number in members]
+    for place, number in enumerate(members):
+        if lines[number][2] == IN_CHUNKS:
+            links[place] = yield from read_followers(shard, flow_id, number)
     flow = FlowResult(flow_id, shard, [results[number] for number in members], links, serialization.decode(result_of))
     flow._set_callbacks(results)
     yield from flow._read_added()

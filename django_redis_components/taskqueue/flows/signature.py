@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
 
 from asgiref.sync import sync_to_async
 
@@ -36,6 +36,14 @@ class Step:
     __slots__ = ()
     kind: ClassVar[str]
 
+    def on_failure(self, action: FailureAction) -> Self:
+        """Return the step with another action when it fails; see the method of `Signature` and of `Sendable`."""
+        raise NotImplementedError
+
+    def _uncounted(self) -> Self:
+        """Return the step as one whose failure does not count as a failure of the flow."""
+        raise NotImplementedError
+
     def then(self, *steps: Step) -> Chain:
         """Return a chain of this step and further ones; each receives the result of the step before it."""
         return chain(self, *steps)
@@ -50,6 +58,7 @@ class Signature(Step):
         immutable: whether it receives only these arguments, and no result of the step before it.
         failure_action: what follows when it fails, see `on_failure`.
         reference_above: bytes above which it receives a result as a reference, see `by_reference`; None: never.
+        failure_counts: whether its failure counts as one of the flow; not within a chain whose failure is ignored.
     """
 
     kind: ClassVar[str] = "task"
@@ -59,6 +68,7 @@ class Signature(Step):
     immutable: bool = False
     failure_action: FailureAction = "cancel"
     reference_above: int | None = None
+    failure_counts: bool = True
 
     def on_failure(self, action: FailureAction) -> Signature:
         """Return the call with another action when it fails, is cancelled, expires, is deleted or is not run.
@@ -71,9 +81,11 @@ class Signature(Step):
         Raises:
             InvalidTask: there is no such action.
         """
-        if action not in get_args(FailureAction):
-            raise InvalidTask(f'on_failure({short_repr(action)}): expected "cancel", "continue" or "ignore".')
+        _check_action(action)
         return dataclasses.replace(self, failure_action=action)
+
+    def _uncounted(self) -> Signature:
+        return dataclasses.replace(self, failure_counts=False)
 
     def by_reference(self, above: int = REFERENCE_BYTES) -> Signature:
         """Return the call with large results of the steps before it passed as references.
@@ -102,6 +114,9 @@ class Sendable(Step):
 
     def __repr__(self) -> str:
         return f"<{self.kind} of {len(self.steps)}>"
+
+    def _uncounted(self) -> Self:
+        return type(self)(tuple(step._uncounted() for step in self.steps))
 
     def enqueue(
         self,
@@ -186,10 +201,7 @@ class Sendable(Step):
         for name, call in callbacks._asdict().items():
             if call is not None and not isinstance(call, Signature):
                 raise InvalidTask(f"{name}={short_repr(call)}: expected a call of a task, such as task.s().")
-        try:
-            return prepare_flow(FlowGraph(self), callbacks, on_commit=on_commit)
-        except RecursionError:
-            raise InvalidTask("The steps of the flow are nested too deeply.") from None
+        return prepare_flow(FlowGraph(self), callbacks, on_commit=on_commit)
 
 
 class Chain(Sendable):
@@ -198,12 +210,40 @@ class Chain(Sendable):
     __slots__ = ()
     kind = "chain"
 
+    def on_failure(self, action: FailureAction) -> Chain:
+        """Return the chain with another action when it fails: when one of its steps fails, those after it are not run.
+
+        Args:
+            action: for what comes after the chain, see `Signature.on_failure`: it gets one result, or `MemberFailure`,
+                of the chain. "ignore": the flow can succeed, whichever step has failed.
+
+        Raises:
+            InvalidTask: there is no such action.
+        """
+        *first, last = self.steps
+        if action == "ignore":
+            first = [step._uncounted() for step in first]
+        return Chain((*first, last.on_failure(action)))
+
 
 class Group(Sendable):
     """Steps that run in parallel; see `group`."""
 
     __slots__ = ()
     kind = "group"
+
+    def on_failure(self, action: FailureAction) -> Group:
+        """Return the group with another action when a member fails, for all members that have none of their own.
+
+        Args:
+            action: see `Signature.on_failure`. What comes after the group gets the list, with a `MemberFailure` for
+                each member that failed, or without it.
+
+        Raises:
+            InvalidTask: there is no such action.
+        """
+        _check_action(action)
+        return Group(tuple(step if _has_action(step) else step.on_failure(action) for step in self.steps))
 
     def enqueue(
         self,
@@ -258,6 +298,20 @@ def group(*steps: Step | Iterable[Step]) -> Group:
     if len(steps) == 1 and isinstance(steps[0], Iterable):
         return Group(_steps("group", tuple(steps[0])))
     return Group(_steps("group", steps))
+
+
+def _check_action(action: object) -> None:
+    if action not in get_args(FailureAction):
+        raise InvalidTask(f'on_failure({short_repr(action)}): expected "cancel", "continue" or "ignore".')
+
+
+def _has_action(step: Step) -> bool:
+    """Return whether what comes after a step runs although it fails: a group has no action if a member has none."""
+    if isinstance(step, Group):
+        return all(_has_action(each) for each in step.steps)
+    if isinstance(step, Chain):
+        return _has_action(step.steps[-1])
+    return isinstance(step, Signature) and step.failure_action != "cancel"
 
 
 def _steps(what: str, steps: tuple[Any, ...]) -> tuple[Step, ...]:

@@ -457,7 +457,9 @@ def test_steps_that_are_nested_too_deeply_raise() -> None:
     for _ in range(2_000):
         flow = group(flow)
 
-    with pytest.raises(InvalidTask, match=r"^The steps of the flow are nested too deeply\.$"):
+    with pytest.raises(
+        InvalidTask, match=r"^The steps of the flow are nested too deeply: expected 100 levels at most\.$"
+    ):
         flow.enqueue()
 
 

@@ -23,65 +23,12 @@ local skip = ARGV[5]
 -- @include idempotency
 -- @include selection
 -- @lazy unique: reacquire_key
--- @lazy flow: parse_ref, node, is_in_state, set_ttl, hold, is_callback
+-- @lazy flow: flow_steps
 
 local ctx = new_context(base)
 local earlier_reply = stored_reply(ctx, op)
 if earlier_reply then
   return earlier_reply
-end
-
--- Return the followers of a task that failed because of it, and count it as not failed. None if it may fail.
-local function failed_followers(key, number, id)
-  if redis.call("HGET", task_key(ctx, id), F.on_failure) ~= "ignore" then
-    redis.call("HINCRBY", key, FLOW.failed, -1)
-  end
-  local _, followers = flow().node(key, number)
-  return redis.call("HEXISTS", key, FLOW.failure .. id) == 1 and "" or followers
-end
-
--- Count a retried task as unfinished. The on_success task of its flow waits again.
-local function revive_flow(key, flow_ref)
-  redis.call("HINCRBY", key, FLOW.revision, 1)
-  if redis.call("HINCRBY", key, FLOW.unfinished, 1) == 1 then
-    redis.call("PERSIST", key)
-    redis.call("ZADD", base_key(ctx, K.unfinished_flows), ctx.now_ms, string.match(flow_ref, "^(.+)/"))
-    flow().set_ttl(ctx, key, nil)
-  end
-  local number = redis.call("HGET", key, FLOW.on_success)
-  local id = number and flow().node(key, number)
-  if id and redis.call("PERSIST", task_key(ctx, id)) == 1 then
-    flow().hold(ctx, number, id)
-  end
-end
-
--- Let the tasks wait again that failed only because of this one.
-local function revive_followers(flow_ref, root)
-  local flows = flow()
-  local key, number = flows.parse_ref(ctx, flow_ref)
-  if not flows.node(key, number) then
-    return
-  end
-  local tasks = redis.call("HGET", key, FLOW.tasks)
-  revive_flow(key, flow_ref)
-  if flows.is_callback(number, tasks) then
-    return
-  end
-  local revived = { failed_followers(key, number, root) }
-  while #revived > 0 do
-    for follower in string.gmatch(table.remove(revived), "%d+") do
-      local after = flows.node(key, follower)
-      local failed_parents = redis.call("HINCRBY", key, FLOW.failed_parents .. follower, -1)
-      if failed_parents == 0 and flows.is_in_state(ctx, after, S.failed) then
-        redis.call("HSET", task_key(ctx, after), F.state, S.waiting)
-        redis.call("HDEL", task_key(ctx, after), F.finished_at_us)
-        redis.call("PERSIST", task_key(ctx, after))
-        flows.hold(ctx, follower, after)
-        redis.call("HINCRBY", key, FLOW.unfinished, 1)
-        revived[#revived + 1] = failed_followers(key, follower, after)
-      end
-    end
-  end
 end
 
 local function retry(id, priority, flow_ref)
@@ -95,7 +42,7 @@ local function retry(id, priority, flow_ref)
     push_priority(ctx, queue, id, priority)
   end
   if flow_ref then
-    revive_followers(flow_ref, id)
+    flow().flow_steps().revive_followers(ctx, flow_ref, id)
   end
 end
 

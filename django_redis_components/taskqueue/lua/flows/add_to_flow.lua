@@ -12,6 +12,7 @@
 -- Returns {-2}: the flow was evicted, or the task is a callback of it
 -- Returns {-3}: the group is complete, or the member was cancelled
 -- Returns {-4}: the flow would have too many tasks
+-- Returns {-5}: too many tasks wait for the member
 -- Cost: O(tasks) times O(followers + log n)
 local base = KEYS[1]
 local id = ARGV[1]
@@ -19,6 +20,10 @@ local token = ARGV[2]
 local max_tasks = tonumber(ARGV[3])
 -- @include flow_tasks
 -- @include flow_accept
+-- @include flow_followers: join_chunks
+
+-- Chunks of tasks that may wait for a member which adds tasks: each of these waits for each that is added.
+local MAX_CHUNKS = 34
 
 local ctx = new_context(base)
 local lease, state, flow_ref, cancel_request = unpack(redis.call("HMGET", task_key(ctx, id),
@@ -31,7 +36,10 @@ local line, tasks, added, member = unpack(redis.call("HMGET", key, number, FLOW.
 if not line or not tasks or is_callback(number, tasks) then
   return { -2 }
 end
-local followers = string.match(line, " (.*)$")
+local followers = join_chunks(key, number, string.match(line, " (.*)$"), MAX_CHUNKS + 1)
+if select(2, string.gsub(followers, ";", "")) >= MAX_CHUNKS then
+  return { -5 }
+end
 
 -- Return whether no follower has started. One that was not run starts after a retry of what failed.
 local function are_open()

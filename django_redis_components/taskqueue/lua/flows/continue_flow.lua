@@ -1,4 +1,5 @@
--- Do a step of the work that a flow has left after it was accepted or has ended: see shared/flow_work.lua.
+-- Do a step of the work that a flow has left after it was accepted or has ended: see shared/flow_work.lua, and
+-- what is left for the followers of its tasks: see shared/flow_pending.lua.
 -- Precondition: none; a repetition does the next step.
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] flow_id  id
@@ -8,7 +9,7 @@
 -- Cost: O(300) times O(log n)
 local base = KEYS[1]
 local flow_id = ARGV[1]
--- @include context
--- @include flow_work
+-- @include flow
+-- @lazy flow_steps: do_step
 
-return continue_flow(new_context(base), flow_id) and 1 or 0
+return flow_steps().do_step(new_context(base), flow_id) and 1 or 0

@@ -8,7 +8,7 @@
 -- DERIVED base:flow:<flow> hash, base:t:<id> hash
 -- Returns {now_us, tasks, unfinished, states, rows, failed, callbacks}: tasks is how many the flow has, those that were
 --         added included, and unfinished how many of them have not finished; states a flat list of state and number; each
---         row {number, id, followers, state, name, queue}, in rows the first tasks, in failed the first failed ones;
+--         row {number, id, followers (of very many the first ones, with ";" in between), state, name, queue}, in rows the first tasks, in failed the first failed ones;
 --         callbacks has such a row, or an empty list, for on_error, on_complete and on_success; state is not_run if a task
 --         before it has failed, and ignored if it ended without success and may
 -- Returns {}: no flow has this id
@@ -19,6 +19,10 @@ local limit = tonumber(ARGV[2])
 local first = tonumber(ARGV[3])
 local last = tonumber(ARGV[4])
 -- @include context
+-- @include flow_followers: join_chunks
+
+-- Chunks of a task's followers that are read: more than the tasks that are read in detail.
+local MAX_CHUNKS = 4
 
 local ctx = new_context(base)
 local key = base_key(ctx, K.flow, flow_id)
@@ -32,9 +36,10 @@ tasks, added = tonumber(tasks), tonumber(added or 0)
 local function state_of(number)
   local node, failed_parents = unpack(redis.call("HMGET", key, number, FLOW.failed_parents .. number))
   local id, followers = string.match(node or "", "^(%S+) ?(.*)$")
-  local state, on_failure = unpack(redis.call("HMGET", task_key(ctx, id or ""), F.state, F.on_failure))
+  local state, on_failure, uncounted = unpack(redis.call("HMGET", task_key(ctx, id or ""), F.state, F.on_failure,
+    F.failure_uncounted))
   state = state or S.cancelled
-  if on_failure == "ignore" and (state == S.failed or state == S.cancelled or state == S.expired) then
+  if (on_failure == "ignore" or uncounted) and (state == S.failed or state == S.cancelled or state == S.expired) then
     state = "ignored"
   elseif state == S.failed and tonumber(failed_parents or 0) > 0 then
     state = "not_run"
@@ -44,7 +49,7 @@ end
 
 local function row(number, id, state, followers)
   local name, queue = unpack(redis.call("HMGET", task_key(ctx, id), F.task_name, F.queue))
-  return { number, id, followers, state, name or "", queue or "" }
+  return { number, id, join_chunks(key, number, followers, MAX_CHUNKS), state, name or "", queue or "" }
 end
 
 local counts, rows, failed = {}, {}, {}

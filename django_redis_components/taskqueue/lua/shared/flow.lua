@@ -2,7 +2,7 @@
 -- followers, and the fields of `FlowField`. Records of successful tasks get no TTL before the flow has finished:
 -- followers read the results there. Behind the numbers of the members come those of the callbacks, on_error, on_complete
 -- and on_success, whether the flow has them or not.
--- @include flow_work
+-- @include flow_pending
 -- @lazy counters: count
 -- @lazy results: add_error, notify_waiters
 
@@ -98,16 +98,21 @@ local function name_of(ctx, id)
   return (string.gsub(redis.call("HGET", task_key(ctx, id), F.task_name) or "?", '["\\%c]', "?"))
 end
 
+-- Return whether a failure of a task counts as one of its flow.
+local function is_counted(on_failure, uncounted)
+  return on_failure ~= "ignore" and not uncounted
+end
+
 -- Note that a task ended without success. Return what happens to its followers: they stop waiting for it, once, if it
 -- may fail, and are not run otherwise.
 local function followers_of_failed(ctx, key, number, id, reason, not_run)
   local _, followers = node(key, number)
   local on_failure = redis.call("HGET", task_key(ctx, id), F.on_failure)
   if not on_failure then
-    return { followers = followers, not_run = not_run }
+    return { number = number, followers = followers, not_run = not_run }
   end
   local text = on_failure .. " " .. name_of(ctx, id) .. " " .. reason
-  return { followers = redis.call("HSETNX", key, FLOW.failure .. id, text) == 1 and followers or "" }
+  return { number = number, followers = redis.call("HSETNX", key, FLOW.failure .. id, text) == 1 and followers or "" }
 end
 
 -- Let a follower wait for one task less. Return its id if it should start, but was deleted.
@@ -127,13 +132,13 @@ end
 local function fail_follower(ctx, key, follower, error_json)
   redis.call("HINCRBY", key, FLOW.failed_parents .. follower, 1)
   local id = node(key, follower)
-  local state, waiters, queue, name, on_failure = unpack(redis.call("HMGET", task_key(ctx, id),
-    F.state, F.waiters, F.queue, F.task_name, F.on_failure))
+  local state, waiters, queue, name, on_failure, uncounted = unpack(redis.call("HMGET", task_key(ctx, id),
+    F.state, F.waiters, F.queue, F.task_name, F.on_failure, F.failure_uncounted))
   if state ~= S.waiting then
     return nil
   end
   fail_waiting(ctx, id, queue, name, waiters, error_json, redis.call("HGET", key, FLOW.failed_ttl_ms))
-  if on_failure ~= "ignore" then
+  if is_counted(on_failure, uncounted) then
     redis.call("HINCRBY", key, FLOW.failed, 1)
   end
   return id
@@ -144,34 +149,41 @@ local function fail_node(ctx, key, number, id, reason)
   local name = name_of(ctx, id)
   redis.call("HSET", key, FLOW.open_parents .. number, -1) -- its parents may still succeed: never start or fail it again
   redis.call("PEXPIRE", task_key(ctx, id), redis.call("HGET", key, FLOW.failed_ttl_ms))
-  if redis.call("HGET", task_key(ctx, id), F.on_failure) ~= "ignore" then
+  if is_counted(unpack(redis.call("HMGET", task_key(ctx, id), F.on_failure, F.failure_uncounted))) then
     count_failure(ctx, key, id .. " " .. name .. " " .. reason)
   end
   local text = string.format("task %s (%s), on which it depends, %s", id, name, reason)
   return followers_of_failed(ctx, key, number, id, reason, not_run_error(text))
 end
 
--- Go through what comes after tasks that have ended, of which `ends` tells what happens to their followers.
-local function advance(ctx, key, ends)
-  local finished = 1
+-- Go through what comes after tasks that have ended, of which `ends` tells what happens to their followers. `finished`: how
+-- many of these count as finished now.
+local function advance(ctx, key, ends, finished)
+  local room = ctx.step_room or MAX_FOLLOWERS
   while #ends > 0 do
     local ended = table.remove(ends)
-    for follower in string.gmatch(ended.followers, "%d+") do
-      local failed, deleted
-      if ended.not_run then
-        failed = fail_follower(ctx, key, follower, ended.not_run)
-      else
-        deleted = wait_for_one_less(ctx, key, follower)
+    if must_leave(key, ended, room) then
+      -- One that was retried counts when its followers wait again: else the flow could end before.
+      local is_behind = #ends == 0 and finished == 1 and ended.has_steps
+      finished = is_behind and 0 or finished
+      leave_to_steps(ctx, key, ended.not_run and "f" or "s", ended.number, is_behind and 1 or 0, ended.not_run)
+    else
+      for follower in string.gmatch(ended.followers, "%d+") do
+        local failed = ended.not_run and fail_follower(ctx, key, follower, ended.not_run)
+        local deleted = not ended.not_run and wait_for_one_less(ctx, key, follower)
+        if failed then
+          ends[#ends + 1] = followers_of_failed(ctx, key, follower, failed, "was not run", ended.not_run)
+        elseif deleted then
+          ends[#ends + 1] = fail_node(ctx, key, follower, deleted, "was deleted")
+        end
+        room, finished = room - 1, finished + ((failed or deleted) and 1 or 0)
       end
-      if failed then
-        ends[#ends + 1] = followers_of_failed(ctx, key, follower, failed, "was not run", ended.not_run)
-      elseif deleted then
-        ends[#ends + 1] = fail_node(ctx, key, follower, deleted, "was deleted")
-      end
-      finished = finished + ((failed or deleted) and 1 or 0)
     end
   end
-  count_finished(ctx, key, finished)
+  ctx.step_room = ctx.step_room and room
+  if finished > 0 then
+    count_finished(ctx, key, finished)
+  end
 end
 
 -- Count a callback that ended, if it had been started.
@@ -192,7 +204,7 @@ local function fail_followers(ctx, id, flow_ref, reason)
   if line and is_callback(number, tasks) then
     end_callback(ctx, key, number)
   elseif line then
-    advance(ctx, key, { fail_node(ctx, key, number, id, reason) })
+    advance(ctx, key, { fail_node(ctx, key, number, id, reason) }, 1)
   end
 end
 
@@ -201,9 +213,10 @@ local function delete_failed_followers(ctx, flow_ref)
   local key, number = parse_ref(ctx, flow_ref)
   local parents, budget = { number }, MAX_DELETED
   while #parents > 0 and budget > 0 do
-    local id, followers = node(key, table.remove(parents))
+    local parent = table.remove(parents)
+    local id, followers = node(key, parent)
     local was_tolerated = redis.call("HEXISTS", key, FLOW.failure .. (id or "")) == 1
-    for follower in string.gmatch(not was_tolerated and followers or "", "%d+") do
+    for follower in string.gmatch(not was_tolerated and join_chunks(key, parent, followers, 1) or "", "%d+") do
       local after = node(key, follower)
       if budget > 0 and after and is_in_state(ctx, after, S.failed) then
         redis.call("UNLINK", task_key(ctx, after), task_key(ctx, after) .. ":errors")
@@ -218,7 +231,8 @@ end
 -- fail.
 local function task_succeeded(ctx, id, flow_ref)
   local key, number = parse_ref(ctx, flow_ref)
-  local line, tasks, failure = unpack(redis.call("HMGET", key, number, FLOW.tasks, FLOW.failure .. id))
+  local line, tasks, failure, steps = unpack(redis.call("HMGET", key, number, FLOW.tasks, FLOW.failure .. id,
+    FLOW.steps .. number))
   if not line then
     return
   end
@@ -226,6 +240,9 @@ local function task_succeeded(ctx, id, flow_ref)
   if is_callback(number, tasks) then
     end_callback(ctx, key, number)
   else
-    advance(ctx, key, { { followers = failure and "" or string.match(line, " (.*)$") } })
+    local followers = failure and "" or string.match(line, " (.*)$")
+    advance(ctx, key, { { number = number, followers = followers, has_steps = steps } }, 1)
   end
 end
+
+-- @lazy flow_steps: do_step, revive_followers

@@ -1,6 +1,7 @@
 -- Writing the record and the node of a task of a flow; args[first] to args[last] are the arguments of enqueue.lua.
 -- @include context
 -- @include limit_key
+-- @include flow_followers: store_followers
 
 local function accept_node(ctx, key, flow_id, number, followers, args, first, last)
   local id, queue, due, _, _, expires = unpack(args, first, first + 5)
@@ -8,7 +9,7 @@ local function accept_node(ctx, key, flow_id, number, followers, args, first, la
     F.flow_ref, flow_id .. "/" .. number)
   redis.call("HSET", task_key(ctx, id), unpack(args, first + 6, last))
   store_limits(ctx, args, first + 6, last)
-  redis.call("HSET", key, number, id .. " " .. followers)
+  redis.call("HSET", key, number, id .. " " .. store_followers(key, number, followers))
   if due ~= "" then
     redis.call("HSET", key, FLOW.due .. number, due)
   end

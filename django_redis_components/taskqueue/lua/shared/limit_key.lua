@@ -22,3 +22,12 @@ local function store_limits(ctx, args, first, last)
     end
   end
 end
+
+local function entry_id(entry)
+  return string.match(entry, "[^\t]+$")
+end
+
+-- Return the group in an entry for a limit, nil without one.
+local function group_of(limit, entry)
+  return string.match(entry, "^\t\t([^\t]*)", #limit + 1)
+end

@@ -1,6 +1,7 @@
 -- Tasks that wait for a limit over all workers. Each queue has one zset for them, in which those that wait for one limit
 -- are adjacent, by priority, then by time of acceptance (tasks of one flow by their order in it). An entry is
 -- "limit\tpriority\tenqueued_at_us\tid", a limit "c:<key>" (how many run at once) or "r:<key>" (how many start in a time).
+-- Tasks of groups come first, group by group: "limit\t\tgroup\tpriority\tenqueued_at_us\tid". Of these limit_turns.lua tells the next.
 -- A rate follows GCRA: a start moves the time of the next by an interval, and may come before it by a tolerance. For the
 -- first task that waits for a rate in a queue the next start is reserved: it is scheduled for the exact moment.
 -- @include group_placement
@@ -9,13 +10,18 @@
 
 -- Return a task's limits and its entries in the queues, nil if it has none.
 local function limits_of(ctx, id, queue)
-  local concurrency, rate, priority, enqueued_us, flow_ref = unpack(redis.call("HMGET", task_key(ctx, id),
-    F.concurrency, F.rate, F.priority, F.enqueued_at_us, F.flow_ref))
+  local concurrency, rate, priority, enqueued_us, flow_ref, share = unpack(redis.call("HMGET", task_key(ctx, id),
+    F.concurrency, F.rate, F.priority, F.enqueued_at_us, F.flow_ref, F.fair_share))
   if not concurrency and not rate then
     return nil
   end
   local limits = { id = id, queue = queue }
   local order = groups().entry_order(id, priority, enqueued_us, flow_ref)
+  limits.order = order
+  if share then
+    local _, group = groups().parse_share(share)
+    limits.group, order = group, "\t\t" .. group .. order
+  end
   if concurrency then
     limits.concurrency, limits.max_running = parse_limit(F.concurrency, concurrency)
     limits.concurrency_entry = limits.concurrency .. order
@@ -27,10 +33,6 @@ local function limits_of(ctx, id, queue)
   return limits
 end
 
-local function entry_id(entry)
-  return string.match(entry, "[^\t]+$")
-end
-
 -- Return a limit's numbers as the newest task stated them, else as this one does.
 local function newest_numbers(ctx, limit, own)
   local numbers = redis.call("GET", base_key(ctx, K.limit, limit))
@@ -40,10 +42,9 @@ local function newest_numbers(ctx, limit, own)
   return numbers or own
 end
 
--- Return the first entry for a limit in a queue. Entries whose records were deleted are removed.
-local function first_entry(ctx, limit, queue)
+-- Return the first entry of a range. Entries whose records were deleted are removed.
+local function first_in(ctx, queue, from, to)
   local limited = queue_key(ctx, queue, P.limited)
-  local from, to = "[" .. limit .. "\t", "(" .. limit .. "\n"
   local entry
   for _ = 1, 1000 do
     entry = redis.call("ZRANGEBYLEX", limited, from, to, "LIMIT", 0, 1)[1]
@@ -53,6 +54,11 @@ local function first_entry(ctx, limit, queue)
     redis.call("ZREM", limited, entry)
   end
   return entry
+end
+
+-- Return the first entry for a limit in a queue: of a task with a group if one waits.
+local function first_entry(ctx, limit, queue)
+  return first_in(ctx, queue, "[" .. limit .. "\t", "(" .. limit .. "\n")
 end
 
 -- Return whether a task belongs to a paused group.
@@ -83,10 +89,16 @@ local function free_count(ctx, limit, max_running)
   return tonumber(newest_numbers(ctx, limit, max_running)) - redis.call("ZCARD", base_key(ctx, K.holders, limit))
 end
 
+-- @lazy limit_turns: serve_in_turn, hold_in_turn, next_in_turn, use_turn, join_turns, leave_turns, withdraw_offer
+-- @lazy limit_turns: count_ahead
+
 -- If the limit has room, requeue the first task that waits for it in a queue. Return whether a task waits.
 local function serve_waiter_in(ctx, limit, max_running, queue)
   local entry = first_entry(ctx, limit, queue)
-  if entry and free_count(ctx, limit, max_running) > 0 then
+  local free = entry and free_count(ctx, limit, max_running)
+  if entry and group_of(limit, entry) then
+    limit_turns().serve_in_turn(ctx, limit, queue, free)
+  elseif entry and free > 0 then
     requeue_entry(ctx, queue, entry)
   end
   return entry
@@ -161,6 +173,11 @@ end
 -- Reserve the next start for the first task that waits for the rate in the queue.
 local function reserve_next(ctx, limits)
   local entry = first_entry(ctx, limits.rate, limits.queue)
+  if entry and group_of(limits.rate, entry) then
+    local group, number
+    entry, group, number = limit_turns().next_in_turn(ctx, limits.rate, limits.queue)
+    limit_turns().use_turn(ctx, limits.rate, limits.queue, entry, group, number)
+  end
   if entry then
     redis.call("ZREM", queue_key(ctx, limits.queue, P.limited), entry)
     reserve(ctx, limits.queue, entry, next_start_us(ctx, limits))
@@ -169,11 +186,17 @@ local function reserve_next(ctx, limits)
   end
 end
 
+-- Return whether the rate's next start in this queue is reserved for this task.
+local function has_reservation(ctx, limits)
+  local entry = redis.call("HGET", queue_key(ctx, limits.queue, P.reserved), limits.rate)
+  return entry and entry_id(entry) == limits.id
+end
+
 -- Return the entry of another task that has the rate's next start in this queue, if its record exists and its group, if it has
 -- one, is not paused.
 local function reserved_by_other(ctx, limits)
   local entry = redis.call("HGET", queue_key(ctx, limits.queue, P.reserved), limits.rate)
-  if entry and entry ~= limits.rate_entry and redis.call("EXISTS", task_key(ctx, entry_id(entry))) == 1
+  if entry and entry_id(entry) ~= limits.id and redis.call("EXISTS", task_key(ctx, entry_id(entry))) == 1
     and not is_in_paused_group(ctx, entry_id(entry), limits.queue) then
     return entry
   end
@@ -192,7 +215,7 @@ local function pass_place(ctx, id, queue)
   if limits and limits.concurrency then
     serve_waiter_in(ctx, limits.concurrency, limits.max_running, queue)
   end
-  if limits and limits.rate and redis.call("HGET", queue_key(ctx, queue, P.reserved), limits.rate) == limits.rate_entry then
+  if limits and limits.rate and has_reservation(ctx, limits) then
     pass_reservation(ctx, limits)
   end
 end
@@ -204,13 +227,22 @@ local function leave(ctx, id, queue)
     return 0
   end
   local limited, removed = queue_key(ctx, queue, P.limited), 0
+  -- A version that did not know turns at limits has written an entry without the group.
   if limits.concurrency then
-    removed = redis.call("ZREM", limited, limits.concurrency_entry)
-    serve_waiter(ctx, limits.concurrency, limits.max_running, queue)
+    local limit = limits.concurrency
+    removed = redis.call("ZREM", limited, limits.concurrency_entry, limit .. limits.order)
+    if limits.group then
+      limit_turns().withdraw_offer(ctx, limit, queue, limits.concurrency_entry)
+      limit_turns().leave_turns(ctx, limit, queue, limits.group)
+    end
+    serve_waiter(ctx, limit, limits.max_running, queue)
   end
   if limits.rate then
-    removed = removed + redis.call("ZREM", limited, limits.rate_entry)
-    if redis.call("HGET", queue_key(ctx, queue, P.reserved), limits.rate) == limits.rate_entry then
+    removed = removed + redis.call("ZREM", limited, limits.rate_entry, limits.rate .. limits.order)
+    if limits.group then
+      limit_turns().leave_turns(ctx, limits.rate, queue, limits.group)
+    end
+    if has_reservation(ctx, limits) then
       pass_reservation(ctx, limits)
     end
   end

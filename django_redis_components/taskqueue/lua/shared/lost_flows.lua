@@ -1,7 +1,7 @@
 -- Flows that would wait for ever, since the record of a task or the flow itself was evicted or deleted: their tasks fail.
 -- A large flow is searched in steps, one in each round of the poller.
 -- @include context
--- @lazy flow: parse_ref, node, last_number, list_work, continue_flow, fail_followers, fail_waiting, not_run_error, count_finished
+-- @lazy flow: parse_ref, node, last_number, list_work, flow_steps, fail_followers, fail_waiting, not_run_error, count_finished
 
 -- Tasks of flows that one call examines, about.
 local MAX_EXAMINED = 10000
@@ -51,9 +51,17 @@ local function fail_without_flow(ctx, id, ttl_ms)
   flow().fail_waiting(ctx, id, queue, name, waiters, error_json, ttl_ms)
 end
 
+-- Return whether steps are left for followers of tasks: the count may be behind.
+local function has_steps_left(ctx, flow_id)
+  return redis.call("EXISTS", base_key(ctx, K.flow_steps, flow_id)) == 1
+end
+
 local function check_tasks(ctx, key, flow_id, tasks, counted)
   local last = flow().last_number(key)
   ctx.examined[key] = true
+  if has_steps_left(ctx, flow_id) then
+    return
+  end
   if last >= SEARCH_STEP then
     redis.call("HSETNX", key, FLOW.search, "0 0 " .. (redis.call("HGET", key, FLOW.revision) or 0))
     flow().list_work(ctx, flow_id)
@@ -101,7 +109,7 @@ end
 local function continue_search(ctx, flow_id)
   local key = base_key(ctx, K.flow, flow_id)
   local search, tasks, counted = unpack(redis.call("HMGET", key, FLOW.search, FLOW.tasks, FLOW.unfinished))
-  if not search then
+  if not search or has_steps_left(ctx, flow_id) then
     return
   end
   local first, number, what = string.match(search, "^(%d+) (%d+) (%w+)$")
@@ -126,7 +134,7 @@ local function continue_work(ctx)
   if not flow_id then
     return false
   end
-  local is_left = flow().continue_flow(ctx, flow_id)
+  local is_left = flow().flow_steps().do_step(ctx, flow_id)
   if not is_left then
     continue_search(ctx, flow_id)
   end

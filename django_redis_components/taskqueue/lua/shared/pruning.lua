@@ -61,7 +61,7 @@ local function serve_limited(ctx, queue, samples)
     if not limits then
       redis.call("ZREM", limited, entry)
     elseif redis.call("ZSCORE", limited, entry) then -- else an earlier one of this loop has moved it
-      if entry == limits.concurrency_entry then
+      if string.sub(entry, 1, 2) == "c:" then
         limiter.remove_lost_holder(ctx, limits.concurrency)
         limiter.serve_waiter(ctx, limits.concurrency, limits.max_running, queue)
       elseif not limiter.reserved_by_other(ctx, limits) then

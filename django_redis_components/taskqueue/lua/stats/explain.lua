@@ -25,9 +25,9 @@ local errors = tonumber(ARGV[3])
 -- @include name_counters
 -- @include worker_reports
 -- @lazy groups: rank_in_group, is_group_paused
--- @lazy limit_queue: limits_of
+-- @lazy limit_queue: limits_of, limit_turns
 -- @lazy unique: was_purged
--- @lazy flow: parse_ref, node
+-- @lazy flow: parse_ref, node, join_chunks
 
 local ctx = new_context(base)
 local record = task_key(ctx, id)
@@ -38,7 +38,7 @@ local NAMES = {
   F.queue, F.task_name, F.body, F.enqueued_at_us, F.state, F.due_at_ms, F.placed_at_us, F.priority, F.unique_claim,
   F.expiry, F.concurrency, F.rate, F.fair_share, F.max_deliveries, F.metadata, F.flow_ref, F.on_failure, F.lease,
   F.leased_at_us, F.first_leased_at_us, F.finished_at_us, F.attempts, F.runs, F.deliveries, F.worker_ids, F.history,
-  F.return_value, F.cancel_request, F.origin, F.cursor, F.batch, F.batch_calls,
+  F.return_value, F.cancel_request, F.origin, F.cursor, F.batch, F.batch_calls, F.failure_uncounted,
 }
 
 -- An id such as "x:errors" names another key of a task, of another type.
@@ -86,7 +86,11 @@ local function is_limited(limits)
   for place, limit in pairs({ concurrency = limits.concurrency, rate = limits.rate }) do
     local entry = place == "concurrency" and limits.concurrency_entry or limits.rate_entry
     if redis.call("ZSCORE", part_key(P.limited), entry) then
-      add_place(place, redis.call("ZLEXCOUNT", part_key(P.limited), "[" .. limit .. "\t", "(" .. entry))
+      if limits.group then
+        add_place(place, limit_queue().limit_turns().count_ahead(ctx, limit, queue, limits.group, entry))
+      else
+        add_place(place, redis.call("ZLEXCOUNT", part_key(P.limited), "[" .. limit .. "\t", "(" .. entry))
+      end
       return true
     end
   end
@@ -177,6 +181,7 @@ local function add_flow(flow_ref)
   local listed, last = 0, tonumber(number) - 1
   for position = last, math.max(0, last - MAX_FLOW), -1 do
     local other, followers = flows.node(key, position)
+    followers = string.gsub(flows.join_chunks(key, position, followers or "", math.huge), ";", ",")
     if listed < MAX_MEMBERS and other and string.find("," .. followers .. ",", "," .. number .. ",", 1, true)
       and redis.call("HGET", task_key(ctx, other), F.state) ~= S.successful
       and redis.call("HEXISTS", key, FLOW.failure .. other) == 0 then
@@ -185,7 +190,7 @@ local function add_flow(flow_ref)
     end
   end
   local count, _, followers = 0, flows.node(key, number)
-  for follower in string.gmatch(followers or "", "%d+") do
+  for follower in string.gmatch(flows.join_chunks(key, number, followers or "", math.huge), "%d+") do
     local other = count < MAX_MEMBERS and flows.node(key, follower)
     if other then
       add_member("follower", other)
