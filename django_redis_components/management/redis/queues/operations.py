@@ -15,7 +15,7 @@ from django_redis_components.management.listings import task_listing
 from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.queue import Queue, get_queue
 from django_redis_components.taskqueue.shard_clients import read_each, run_over
-from django_redis_components.taskqueue.shards import Shard, place, shards_of
+from django_redis_components.taskqueue.shards import Shard, route_of, shards_of
 from django_redis_components.taskqueue.stats import erlang, metrics, queue_stats
 from django_redis_components.taskqueue.stats.merging import merged_metrics, merged_overview
 from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOverview
@@ -250,12 +250,12 @@ def _read_recent(shard: Shard, names: Sequence[str], minutes: int) -> Flow[dict[
 
 
 def _shards_with(queue: str, overviews: Mapping[Shard, TaskQueueOverview]) -> list[str]:
-    """Return the names of the shards that have tasks of a queue, and of the one that new tasks go to."""
-    route = place(queue, next(iter(overviews)).using)
+    """Return the names of the shards that have tasks of a queue, and of those that new tasks go to."""
+    route = route_of(queue, next(iter(overviews)).using)
     return [
         shard.name
         for shard, overview in overviews.items()
-        if shard == route
+        if shard in route
         or any(
             info.ready + info.scheduled + info.running + info.failed + info.waiting + info.unregistered
             for info in overview.queues
