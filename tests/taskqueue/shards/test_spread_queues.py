@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from threading import Event, Thread
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from redis.exceptions import RedisError
 
+from django_redis_components.core.protocol import Command
 from django_redis_components.taskqueue import (
     Concurrency,
     Schedules,
@@ -22,12 +24,15 @@ from django_redis_components.taskqueue import (
     group,
     schedules,
 )
-from django_redis_components.taskqueue.shards import shards_of
+from django_redis_components.taskqueue.fields import Key
+from django_redis_components.taskqueue.poller import Poller
+from django_redis_components.taskqueue.shards import named, shards_of
 from django_redis_components.testing import drain
 from tests.support import eventually
 from tests.support.processes import Children
 from tests.support.waiting import TIMEOUT_S
 from tests.taskqueue.batching.tasks import collect_by_key, runs
+from tests.taskqueue.schedulers import at, next_round
 from tests.taskqueue.shards.support import TwoShards, set_options
 from tests.taskqueue.support import SITE, Held, running_worker
 from tests.taskqueue.tasks import add, crowd, fail, hold, note
@@ -266,3 +271,54 @@ def test_threads_that_enqueue_at_once_lose_nothing(shards: TwoShards) -> None:
         for result in sent:
             result.get(TIMEOUT_S)
     assert has_tasks(shards) == [True, True]
+
+
+def run_poller(name: str, schedule: Any) -> None:
+    """Let a poller of a shard become active and run a round."""
+    shard = named(name)
+    poller = Poller(shard, shard.client(), schedules=[schedule])
+    next_round(poller)
+    poller.close()
+
+
+def set_last(name: str, last_ms: int) -> None:
+    """Set the last due time of the schedule in a shard."""
+    shard = named(name)
+    assert shard.client().execute(Command("HSET", shard.key(Key.schedule, "s"), "last", last_ms)) == 0
+
+
+def test_schedule_continues_in_another_shard_after_the_last_time_that_was_sent(shards: TwoShards) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    schedule = at(now_ms - 3_000, now_ms - 2_000, misfire="all", task=events)
+    run_poller("default", schedule)
+    set_last("default", now_ms - 3_000)
+
+    run_poller("b", schedule)  # the route has changed: what is due since then is sent here
+
+    assert get_queue("events").info().ready == 1
+    set_last("default", now_ms - 4_000)
+    run_poller("default", schedule)  # and changes again: nothing is sent twice
+    assert get_queue("events").info().ready == 1
+
+
+def test_number_of_a_limited_schedule_counts_over_all_shards(shards: TwoShards) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    schedule = at(now_ms - 3_000, now_ms - 2_000, misfire="all", count=1, task=events)
+    run_poller("default", schedule)
+    set_last("default", now_ms - 4_000)
+    run_poller("default", schedule)
+    assert get_queue("events").info().ready == 1
+    set_last("default", now_ms - 2_500)
+
+    run_poller("b", schedule)
+
+    assert get_queue("events").info().ready == 1
+
+
+def test_schedule_starts_anew_if_the_other_shard_is_away(shards: TwoShards, caplog: pytest.LogCaptureFixture) -> None:
+    shards.server_b.kill()
+
+    run_poller("default", at(time.time_ns() // 1_000_000 - 3_000, task=events))
+
+    assert "schedules do not continue from there" in caplog.text
+    assert not any(b":t:" in key for key in shards.keys_of(shards.a, "default"))
