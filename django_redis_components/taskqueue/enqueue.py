@@ -231,9 +231,7 @@ def send_on_commit(prepared: Prepared, options: TaskOptions) -> bool:
     if not prepared:
         return False
     if outbox.is_used(options):
-        for result, message in prepared:
-            if message.route:  # the row names the shard: only that one recognizes its token
-                result._shard, message.route = next_answering(message.route), ()
+        _fix_shards(prepared)
         rows = [outbox.row_of(result._shard, message) for result, message in prepared]
         alias = store_in_outbox(rows, prepared[0][0].using, options.database)
         if alias is not None:
@@ -243,6 +241,16 @@ def send_on_commit(prepared: Prepared, options: TaskOptions) -> bool:
     if alias is not None:
         _CommitHook(prepared).register(alias)
     return alias is not None
+
+
+def _fix_shards(prepared: Prepared) -> None:
+    """Choose the shard of tasks that any may have. Their rows name it, since only that one recognizes their tokens."""
+    chosen: dict[tuple[Shard, ...], Shard] = {}
+    for result, message in prepared:
+        if message.route:
+            if message.route not in chosen:
+                chosen[message.route] = next_answering(message.route)
+            result._shard, message.route = chosen[message.route], ()
 
 
 def store_in_outbox(rows: Sequence[outbox.OutboxRow], using: str, database: str | None) -> str | None:
