@@ -20,16 +20,41 @@ from django_redis_components.core.client.retry import NOT_EXECUTED_ERRORS
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import BoundedSlotWait, Flow, Read, arun, run
 from django_redis_components.core.settings import conf
+from django_redis_components.taskqueue.guarded_logger import logger
+from django_redis_components.taskqueue.outage_log import OutageLog, describe_error
 from django_redis_components.taskqueue.shard_clients import TIMEOUT_S, prompt_client
 from django_redis_components.taskqueue.shards import Shard, place
 from django_redis_components.taskqueue.store import task_records
 from django_redis_components.taskqueue.store.messages import TaskMessage, calls_for, chunks, first_part
 
 T = TypeVar("T")
+#: Seconds for which a shard that has failed is left out.
+RETRY_S = 5.0
 #: What is done in several shards: each step is an `OnShard`.
 Steps = Generator[Any, Any, T]
-#: Which shards have failed in this process.
-_circuits: dict[Shard, CircuitBreaker] = {}
+
+
+class _Reach(CircuitBreaker):
+    """Whether a shard is left out in this process."""
+
+    __slots__ = ("outage",)
+
+    def __init__(self, shard: Shard) -> None:
+        super().__init__()
+        self.outage = OutageLog(logger.warning, logger.info, f"Shard {shard.name}: ")
+
+    def failed(self, shard: Shard, error: Exception) -> None:
+        """Leave the shard out."""
+        self.record_failure(RETRY_S)
+        self.outage.failed(f"Shard {shard.name}: {describe_error(error)}; new tasks without a key go to the others.")
+
+    def answered(self) -> None:
+        """Use the shard again."""
+        self.record_success()
+        self.outage.succeeded()
+
+
+_circuits: dict[Shard, _Reach] = {}
 conf.on_change(_circuits.clear)
 
 
@@ -121,15 +146,15 @@ def try_each(route: Sequence[Shard], flow_of: Callable[[Shard], Flow[Any]]) -> S
         try:
             replies = yield OnShard(shard, flow_of(shard))
         except NOT_EXECUTED_ERRORS as exc:
-            _circuit(shard).record_failure()
+            _circuit(shard).failed(shard, exc)
             error = exc
         except RedisError as exc:
             is_lost = not isinstance(exc, ResponseError)
             if is_lost:
-                _circuit(shard).record_failure()
+                _circuit(shard).failed(shard, exc)
             return Attempt(shard, error=exc, is_lost=is_lost)
         else:
-            _circuit(shard).record_success()
+            _circuit(shard).answered()
             return Attempt(shard, replies)
     return Attempt(shard, error=error)
 
@@ -216,14 +241,14 @@ def _answers(shard: Shard) -> Steps[bool]:
     circuit = _circuit(shard)
     if not circuit.is_open:
         return True
-    if not circuit.allows_request():
+    if not circuit.allows_request(RETRY_S):
         return False
     try:
         yield OnShard(shard, _ask(shard), is_prompt=True)
-    except (RedisError, RedisComponentsError):
-        circuit.record_failure()
+    except (RedisError, RedisComponentsError) as exc:
+        circuit.failed(shard, exc)
         return False
-    circuit.record_success()
+    circuit.answered()
     return True
 
 
@@ -231,5 +256,5 @@ def _ask(shard: Shard) -> Flow[Any]:
     return (yield Read("EXISTS", shard.base))
 
 
-def _circuit(shard: Shard) -> CircuitBreaker:
-    return _circuits.get(shard) or _circuits.setdefault(shard, CircuitBreaker())
+def _circuit(shard: Shard) -> _Reach:
+    return _circuits.get(shard) or _circuits.setdefault(shard, _Reach(shard))

@@ -12,6 +12,7 @@ from django_redis_components.taskqueue.checks import check_placement
 from django_redis_components.taskqueue.options import TaskOptions
 from django_redis_components.taskqueue.placement import key_of, placement_of
 from django_redis_components.taskqueue.shards import Shard, place, route_of
+from tests.taskqueue.schedulers import at
 from tests.taskqueue.tasks import add
 
 
@@ -206,3 +207,21 @@ def test_calls_of_a_batch_have_one_placement_key(own_tasks: None) -> None:
 
     assert key_of(whole, [1], {}) == key_of(whole, [2], {}) == "group:batch:whole"
     assert key_of(keyed, [1, 2], {}) == key_of(keyed, [1, 3], {}) == "group:batch:keyed:1"
+
+
+def test_check_leaves_invalid_defaults_to_another_check(own_tasks: None, settings: Any) -> None:
+    declare("one", rate="10/s")
+    current = settings.REDIS_COMPONENTS
+    options = {**current["TASKQUEUE"], "DEFAULTS": {"nonsense": 1}}
+    settings.REDIS_COMPONENTS = {**current, "TASKQUEUE": options}
+
+    assert found() == []
+
+
+def test_schedule_of_a_task_that_cannot_be_placed_has_a_shard_nevertheless(own_tasks: None) -> None:
+    limits = {"concurrency": BY_CUSTOMER, "unique": Unique(key="{order}")}
+    wrong = task(name="wrong", queue_name="events", **limits)(pay)
+    right = task(name="right", queue_name="events", concurrency=BY_CUSTOMER)(pay)
+
+    assert at(0, task=wrong, args=(1, 2)).shard in route_of("events")
+    assert {at(0, task=right, args=(1, number)).shard for number in range(9)} == {place(route_of("events"), "key:1")}

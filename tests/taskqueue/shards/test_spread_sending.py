@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from django.db import transaction
 from redis.exceptions import ConnectionError, RedisError
 
 from django_redis_components.core.client import connections
+from django_redis_components.core.client.exceptions import NotConnected
 from django_redis_components.taskqueue import (
     Concurrency,
     InvalidTask,
@@ -22,6 +24,7 @@ from django_redis_components.taskqueue import (
     get_flow,
     get_result,
     group,
+    routing,
 )
 from django_redis_components.taskqueue.shards import place, route_of
 from tests.support import Proxy
@@ -124,7 +127,7 @@ def test_parts_of_many_tasks_go_to_the_shards_in_turn(shards: TwoShards) -> None
     assert run_async(events.aenqueue_many, [((1,), {})])[0].enqueued_at is not None
 
 
-def test_task_without_a_key_goes_to_a_shard_that_answers(shards: TwoShards) -> None:
+def test_task_without_a_key_goes_to_a_shard_that_answers(shards: TwoShards, caplog: pytest.LogCaptureFixture) -> None:
     shards.server_b.kill()
 
     results = [events.enqueue(number) for number in range(6)]
@@ -133,7 +136,41 @@ def test_task_without_a_key_goes_to_a_shard_that_answers(shards: TwoShards) -> N
     results += run_async(events.aenqueue_many, [((8,), {})] * 3)
 
     assert count_in_a(shards) == len(results)
+    [text] = [record.message for record in caplog.records if record.message.startswith("Shard b: ")]
+    assert text.endswith("; new tasks without a key go to the others.")
     shards.server_b.start()
+
+
+@pytest.mark.parametrize("enqueue", [events.enqueue, partial(run_async, events.aenqueue)], ids=["sync", "async"])
+def test_shard_that_answers_again_gets_tasks_again(
+    shards: TwoShards, monkeypatch: pytest.MonkeyPatch, enqueue: Any
+) -> None:
+    monkeypatch.setattr(routing, "RETRY_S", 0.0)  # each call asks
+    shards.server_b.kill()
+    for number in range(6):
+        enqueue(number)
+    assert count_in_a(shards) == 6
+
+    shards.server_b.start()
+    for number in range(6):
+        enqueue(number)
+
+    assert count_in(shards) == (9, 3)
+
+
+def test_no_shard_that_answers_is_an_error(shards: TwoShards) -> None:
+    shards.server_a.kill()
+    shards.server_b.kill()
+
+    for _ in "ab":
+        with pytest.raises(NotConnected):
+            events.enqueue(1)
+    with pytest.raises(NotConnected):
+        chain(sums.s(1, 2), sums.s(3)).enqueue()
+    with pytest.raises(NotConnected):
+        events.enqueue_many([((1,), {})] * 3)
+    with pytest.raises(NotConnected):
+        run_async(limited.aenqueue_many, [((1, 1), {})] * 3)
 
 
 def test_task_with_a_key_waits_for_its_shard(shards: TwoShards) -> None:
@@ -211,6 +248,23 @@ def test_many_tasks_whose_reply_was_lost_are_sent_again_to_the_same_shard(shards
     assert (len(error.accepted), len(error.unconfirmed), len(error.not_sent)) == (500, 500, 0)
     assert set(places(shards, again)) == {"b"}
     assert sum(count_in(shards)) == 2_000
+
+
+def test_tasks_with_a_key_whose_reply_was_lost_are_unconfirmed(shards: TwoShards, proxied: Proxy) -> None:
+    keys = [key_of_shard(name) for name in ("default", "b")]
+    limited.enqueue_many([((key, 1), {}) for key in keys])
+    proxied.drop_next_reply(after=b"EVALSHA")
+    proxied.stop_accepting()
+    with pytest.raises(PartiallyEnqueued) as raised:
+        limited.enqueue_many([((key, 1), {}) for key in keys for _ in range(600)])
+    error = raised.value
+    proxied.accept_again()
+
+    again = run_async(error.aresend)
+
+    assert (len(error.accepted), len(error.unconfirmed), len(error.not_sent)) == (600, 500, 100)
+    assert len(again) == 600
+    assert count_in(shards) == (601, 601)
 
 
 def test_chosen_id_is_exact_over_all_shards(shards: TwoShards) -> None:
