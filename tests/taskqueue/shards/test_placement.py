@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from django_redis_components.taskqueue import Batch, Concurrency, InvalidTask, Rate, Unique, registry, task
+from django_redis_components.taskqueue import Batch, Concurrency, InvalidTask, Rate, Unique, registry, shards, task
 from django_redis_components.taskqueue.checks import check_placement
 from django_redis_components.taskqueue.options import TaskOptions
 from django_redis_components.taskqueue.placement import key_of, placement_of
@@ -99,9 +99,9 @@ def test_calls_that_share_a_key_have_one_placement_key() -> None:
 
 
 def test_place_of_a_key_never_changes() -> None:
-    shards = shards_named("default", "b", "c", "d")
+    several = shards_named("default", "b", "c", "d")
 
-    places = [place(shards, f"key:{number}").name for number in range(12)]
+    places = [place(several, f"key:{number}").name for number in range(12)]
 
     # Processes of different versions must agree: else two of them would hold the same unique key or limit.
     assert places == ["default", "c", "d", "c", "default", "b", "b", "default", "b", "b", "d", "c"]
@@ -122,9 +122,9 @@ def test_keys_are_spread_evenly_and_few_move_to_a_new_shard() -> None:
 
 
 def test_tasks_without_a_key_go_to_each_shard_in_turn() -> None:
-    shards = shards_named("a", "b", "c")
+    several = shards_named("a", "b", "c")
 
-    assert Counter(place(shards).name for _ in range(30)) == {"a": 10, "b": 10, "c": 10}
+    assert Counter(place(several).name for _ in range(30)) == {"a": 10, "b": 10, "c": 10}
 
 
 # Checks
@@ -155,6 +155,12 @@ def test_route_of_a_spread_queue_has_its_shards(own_tasks: None) -> None:
     assert [shard.name for shard in route_of("events")] == ["default", "b"]
     assert [shard.name for shard in route_of("other")] == ["c"]
     assert [shard.name for shard in route_of("default")] == ["default"]
+
+
+def test_routes_of_many_queues_are_not_all_kept(own_tasks: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shards, "MAX_ROUTES", 0)
+
+    assert [shard.name for _ in "ab" for shard in route_of("events")] == ["default", "b"] * 2
 
 
 def test_check_reports_tasks_that_cannot_be_placed(own_tasks: None) -> None:

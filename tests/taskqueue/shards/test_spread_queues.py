@@ -17,12 +17,14 @@ from django_redis_components.core.protocol import Command
 from django_redis_components.taskqueue import (
     Concurrency,
     Schedules,
+    TaskContext,
     TaskResult,
     Unique,
     chain,
     get_queue,
     group,
     schedules,
+    task,
 )
 from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.poller import Poller
@@ -138,6 +140,25 @@ def test_calls_of_a_batch_with_the_same_key_run_together(shards: TwoShards) -> N
             result.get(TIMEOUT_S)
 
     assert sorted(runs) == [[customer] * 3 for customer in customers]
+
+
+@task(takes_context=True, queue_name="events")
+def add_limited(context: TaskContext, key: int) -> None:
+    """Add a call with a limit to the flow."""
+    context.flow.add(limited.si(key, 1))
+
+
+def test_running_task_adds_no_task_whose_limit_is_in_another_shard(shards: TwoShards) -> None:
+    flow = group(add_limited.si(number) for number in range(20)).enqueue()
+
+    with running_worker("events", threads=2):
+        eventually(lambda: (flow.refresh(), all(result.is_finished for result in flow.results))[1])
+
+    own = flow.results[:20]
+    failed = [result for result in own if result.state == "failed"]
+    assert 0 < len(failed) < 20
+    assert {result.errors[-1].exception_class_path.rpartition(".")[2] for result in failed} == {"InvalidTask"}
+    assert [result.state for result in flow.results[20:]] == ["successful"] * (20 - len(failed))
 
 
 # Operations

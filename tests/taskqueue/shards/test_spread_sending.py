@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 from django.db import transaction
-from redis.exceptions import ConnectionError, RedisError
+from redis.exceptions import ConnectionError, RedisError, ResponseError
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.client.exceptions import NotConnected
+from django_redis_components.core.protocol import Command
 from django_redis_components.taskqueue import (
     Concurrency,
     InvalidTask,
@@ -26,6 +27,7 @@ from django_redis_components.taskqueue import (
     group,
     routing,
 )
+from django_redis_components.taskqueue.fields import Part
 from django_redis_components.taskqueue.shards import place, route_of
 from tests.support import Proxy
 from tests.support.asynchronous import run_async
@@ -248,6 +250,16 @@ def test_many_tasks_whose_reply_was_lost_are_sent_again_to_the_same_shard(shards
     assert (len(error.accepted), len(error.unconfirmed), len(error.not_sent)) == (500, 500, 0)
     assert set(places(shards, again)) == {"b"}
     assert sum(count_in(shards)) == 2_000
+
+
+def test_task_that_a_server_refuses_goes_nowhere_else(shards: TwoShards) -> None:
+    for shard in route_of("events"):
+        shard.client().execute(Command("SET", shard.queue("events", Part.ready), "of another program"))
+
+    for _ in "ab":
+        with pytest.raises(ResponseError, match="WRONGTYPE"):
+            events.enqueue(1)
+    assert count_in(shards) == (1, 1)  # the script has failed after it had written the record
 
 
 def test_tasks_with_a_key_whose_reply_was_lost_are_unconfirmed(shards: TwoShards, proxied: Proxy) -> None:
