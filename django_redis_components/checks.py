@@ -22,12 +22,14 @@ drc.E050  the rate limit middleware limits by user but is above the middleware t
 drc.E051  a throttle of Django REST framework has invalid rates, or a scope without a rate
 drc.E052  the rate limit middleware has rates that its algorithm does not support, or the same rate twice
 drc.E053  TASKQUEUE["SHARDS"] names a connection, or TASKQUEUE["QUEUES"] a shard, that does not exist
+drc.E054  the keys of a task of a spread queue, or of tasks that share a limit, would be in different shards
 drc.E060  a `JitteredRedisCache` uses a serializer that unpickles
 drc.W001  tasks are stored in a database that a cache deletes with `cache.clear()`
 drc.W002  `REDIS_COMPONENTS` has a section for the dashboard, but the admin is not installed
 drc.W030  autocomplete is used, but the URLconf does not include its view
 drc.W031  an autocomplete widget names an index that is not registered
 drc.W050  the rate limit middleware is installed, but there are no rates
+drc.W054  all tasks of a name go to one shard of a spread queue
 drc.W070  the monitoring views answer everybody
 ========  ===============================================================================================
 """
@@ -121,7 +123,7 @@ def check_autocomplete(app_configs: Sequence[AppConfig] | None = None, **_: Any)
 
 
 def check_schedules(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
-    """Report tasks, schedules and middleware that cannot be loaded or enqueued (drc.E043 to drc.E049, drc.E053)."""
+    """Report tasks, schedules and middleware that cannot be loaded or enqueued (drc.E043 to E049, E053, E054, W054)."""
     if conf.validation_errors() or not _has_tasks():
         return []
     from django_redis_components.taskqueue import checks
@@ -129,7 +131,7 @@ def check_schedules(app_configs: Sequence[AppConfig] | None = None, **_: Any) ->
     if of_shards := checks.check_shards():
         return of_shards
     of_tasks = [*checks.check_middleware(), *checks.check_options(), *checks.check_periodic()]
-    return [*of_tasks, *checks.check_outbox(), *checks.check_sealing()]
+    return [*of_tasks, *checks.check_placement(), *checks.check_outbox(), *checks.check_sealing()]
 
 
 def check_rate_limits(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:

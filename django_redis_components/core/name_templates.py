@@ -66,6 +66,11 @@ class NameTemplate:
             raise TypeError(f"{what} {short_repr(name)}: expected a string, a template or a callable.")
         refuse_coroutine_function(name, what)
 
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields of the template, each as a template of its own; none of a constant or a function."""
+        return tuple(self._fields)
+
     def format(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         """Return the name for a call with these arguments, not yet validated.
 

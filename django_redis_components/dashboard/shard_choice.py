@@ -24,7 +24,7 @@ from django_redis_components.dashboard.links import SHARD_PREFIX
 from django_redis_components.dashboard.outages import outage_of
 from django_redis_components.dashboard.parameters import InvalidParameter
 from django_redis_components.taskqueue.shard_clients import read_each, shard_with
-from django_redis_components.taskqueue.shards import Shard, place, shards_of
+from django_redis_components.taskqueue.shards import Shard, route_of, shards_of
 
 if TYPE_CHECKING:
     from django_redis_components.dashboard.page import Page, PageRequest
@@ -145,7 +145,7 @@ def _shard_with(slug: str, object_id: str) -> Shard:
     using = _using()
     try:
         if slug == "queues":
-            return place(object_id, using)
+            return route_of(object_id, using)[0]
         if slug == "task":
             return shard_with(object_id, using)
         if slug == "taskflow":

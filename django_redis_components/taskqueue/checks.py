@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django.apps import apps
-from django.core.checks import CheckMessage, Error
+from django.core.checks import CheckMessage, Error, Warning
 
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.settings import conf
-from django_redis_components.taskqueue import defaults, outbox, registry, sealing, shards
+from django_redis_components.taskqueue import defaults, outbox, placement, registry, sealing, shards
 from django_redis_components.taskqueue.exceptions import InvalidTask, UnknownQueue
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.middleware import pipeline
@@ -39,6 +40,42 @@ def check_options() -> list[CheckMessage]:
 def check_shards() -> list[CheckMessage]:
     """Report shards and routes that contradict each other (drc.E053)."""
     return [Error(problem, id="drc.E053") for problem in shards.problems()]
+
+
+def check_placement() -> list[CheckMessage]:
+    """Report tasks of spread queues that cannot be placed (drc.E054), and those of which one shard gets all (W054)."""
+    found: list[CheckMessage] = []
+    #: Of each group of a limit, where its tasks are, and one of them.
+    groups: dict[tuple[str, str], dict[Any, str]] = {}
+    for task in registry.all_tasks():
+        try:
+            options, route = task.options, shards.route_of(task.options.queue_name, task.connection)
+            spread = placement.placement_of(options, task.name, task._enqueue_func) if len(route) > 1 else None
+        except ConfigurationError:
+            continue  # `check_options` reports it
+        except InvalidTask as exc:
+            found.append(Error(str(exc), id="drc.E054"))
+            continue
+        if len(route) > 1 and (option := placement.constant_option(options, spread)):
+            text = f"All tasks of {task.name} go to one shard of the queue {options.queue_name!r}: {option} has no key."
+            hint = "Give it a key, use a queue in one shard, or silence drc.W054 if one shard is enough."
+            found.append(Warning(text, hint=hint, id="drc.W054"))
+        for what in ("concurrency", "rate"):
+            limit = getattr(options, what)
+            if limit is not None and limit.group:
+                place = route, spread and (limit.key, spread.scope, spread.is_constant and spread.text)
+                groups.setdefault((what, limit.group), {})[place] = task.name
+    return [*found, *_split_groups(groups)]
+
+
+def _split_groups(groups: Mapping[tuple[str, str], Mapping[Any, str]]) -> Iterator[Error]:
+    """Yield errors for limits that tasks in different shards share."""
+    for (what, group), places in groups.items():
+        if len(places) > 1:
+            names = " and ".join(sorted(places.values()))
+            text = f"{names} share the {what} group {group!r}, and are placed in different shards."
+            hint = "Tasks that share a limit must have queues in the same shards, and there the same keys."
+            yield Error(text, hint=hint, id="drc.E054")
 
 
 def _problem_of(task: Any) -> str:

@@ -1,23 +1,20 @@
-"""Enqueue tasks: build the message of a call, send it at once or on commit, and report the outcome."""
+"""Enqueue tasks: build the message of a call, and send it on commit."""
 
 from __future__ import annotations
 
 import itertools
 import time
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from django.db import DEFAULT_DB_ALIAS, transaction
-from redis.exceptions import RedisError, ResponseError
 
 from django_redis_components.core import serialization
 from django_redis_components.core.client import connections as client_connections
-from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import Batch, Flow, Read
 from django_redis_components.core.settings import conf
-from django_redis_components.taskqueue import fair_share, limits, origin, outbox, sealing, signals
-from django_redis_components.taskqueue.exceptions import InvalidTask, PartiallyEnqueued
+from django_redis_components.taskqueue import fair_share, limits, origin, outbox, placement, sealing
+from django_redis_components.taskqueue.exceptions import InvalidTask
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.json_codec import pack
 from django_redis_components.taskqueue.middleware import NewTask, pipeline
@@ -25,15 +22,12 @@ from django_redis_components.taskqueue.on_commit import alias_in_transaction
 from django_redis_components.taskqueue.options import MAX_DELIVERIES, TaskOptions, check_queue, options_to_send
 from django_redis_components.taskqueue.record import check_metadata, encode_metadata
 from django_redis_components.taskqueue.result import TaskResult
-from django_redis_components.taskqueue.shard_clients import arun_over, run_over
-from django_redis_components.taskqueue.shards import Shard, home, place, shards_of
+from django_redis_components.taskqueue.routing import next_answering
+from django_redis_components.taskqueue.sending import Prepared, send_many, send_one, set_accepted
+from django_redis_components.taskqueue.shards import Shard, place, route_of
 from django_redis_components.taskqueue.store import task_records
-from django_redis_components.taskqueue.store.messages import TaskMessage, call_for, check_size, chunks, first_part
-from django_redis_components.taskqueue.store.scripts import ENQUEUE_PLAIN
+from django_redis_components.taskqueue.store.messages import TaskMessage, check_size, chunks
 from django_redis_components.taskqueue.unique import claim_of
-
-#: Results of tasks, each with the message that enqueues it.
-Prepared = Sequence[tuple[TaskResult, TaskMessage]]
 
 
 def prepare(
@@ -59,8 +53,7 @@ def prepare(
         InvalidTask: the arguments are too large, or the option `id` was used for a call that needs a new id.
         UnknownQueue: the site declares its queues, and the task's queue is not one of them.
     """
-    options = task.options
-    settings = conf.settings().taskqueue
+    options, settings = task.options, conf.settings().taskqueue
     if settings.queues is not None:
         check_queue(options.queue_name)
     task._check_arguments(args, kwargs, gets_result=gets_result)
@@ -85,7 +78,23 @@ def prepare(
         _set_options(message, task, *sent[:2])
     if metadata is not None:
         _set_metadata(message, fields, encode_metadata(metadata))
-    return TaskResult(task, task.name, message.id, place(options.queue_name, task.connection), fields), message
+    return TaskResult(task, task.name, message.id, _shard_of(message, task, sent), fields), message
+
+
+def _shard_of(message: TaskMessage, task: Any, sent: Sequence[Any]) -> Shard:
+    """Return the shard of a task. One of a spread queue without a placement key may go to any other of its route, too.
+
+    Args:
+        sent: the arguments as JSON values: args and kwargs.
+    """
+    route = route_of(message.queue, task.connection)
+    if len(route) == 1:
+        return route[0]
+    key = placement.key_of(task, sent[0], sent[1], message)
+    if key:
+        return place(route, key)
+    message.route = route
+    return route[0]  # until it is sent
 
 
 def _set_metadata(message: TaskMessage, fields: dict[str, bytes], encoded: bytes) -> None:
@@ -100,97 +109,25 @@ def _id_not_accepted(task_id: str) -> InvalidTask:
     )
 
 
-def send_one(result: TaskResult, message: TaskMessage) -> TaskResult:
-    """Enqueue one task. This is the most frequent call, so it skips the flow drivers."""
-    shard = result._shard
-    if message.nonce:
-        shard, reply = run_over(shard.using, task_records.send_over(shards_of(shard.using), shard, message))
-        result._shard = shard
-    else:
-        call = call_for(shard, message)
-        reply = shard.client().execute(call)
-        if call.script is ENQUEUE_PLAIN:
-            reply = reply[0]
-    result._set_accepted(reply, result.task.options)
-    if pipeline.current().after_enqueue or signals.task_enqueued.receivers:
-        pipeline.notify_enqueued([result])
-    return result
-
-
-async def asend_one(result: TaskResult, message: TaskMessage) -> TaskResult:
-    """See `send_one`."""
-    if message.nonce:
-        result._shard, reply = await arun_over(
-            result.using, task_records.send_over(shards_of(result.using), result._shard, message)
-        )
-    else:
-        reply = await result._shard.arun(task_records.send(result._shard, message))
-    result._set_accepted(reply, result.task.options)
-    await pipeline.anotify_enqueued([result])
-    return result
-
-
-def send_many(prepared: Prepared) -> list[TaskResult]:
-    """Enqueue many tasks of one shard.
-
-    Raises:
-        PartiallyEnqueued: Redis failed after it had accepted some tasks, or may have accepted some.
-        redis.exceptions.RedisError: Redis failed at the only part, or refused the first one.
-    """
-    replies: list[task_records.Reply] = []
-    error: Exception | None = None
-    shard = prepared[0][0]._shard if prepared else home()
-    try:
-        shard.run(task_records.send_many(shard, [message for _, message in prepared], replies))
-    except (RedisError, RedisComponentsError) as exc:
-        error = exc
-    pipeline.notify_enqueued(_accepted(prepared, replies))
-    if error is not None:
-        raise _failure(prepared, len(replies), error) from error
-    return [result for result, _ in prepared]
-
-
-async def asend_many(prepared: Prepared) -> list[TaskResult]:
-    """See `send_many`."""
-    replies: list[task_records.Reply] = []
-    error: Exception | None = None
-    shard = prepared[0][0]._shard if prepared else home()
-    try:
-        await shard.arun(task_records.send_many(shard, [message for _, message in prepared], replies))
-    except (RedisError, RedisComponentsError) as exc:
-        error = exc
-    await pipeline.anotify_enqueued(_accepted(prepared, replies))
-    if error is not None:
-        raise _failure(prepared, len(replies), error) from error
-    return [result for result, _ in prepared]
-
-
-def _accepted(prepared: Prepared, replies: Sequence[task_records.Reply]) -> list[TaskResult]:
-    """Record that Redis accepted the first tasks, and return their results."""
-    results = [result for result, _ in prepared[: len(replies)]]
-    for result, reply in zip(results, replies, strict=True):
-        result._set_accepted(reply, result.task.options)
-    return results
-
-
 class _CommitHook:
     """Enqueues tasks on commit, together with those of the hooks that directly follow it in the same transaction.
 
     Django calls the hooks in order, and stops at one that raises. So a hook takes the tasks of the next ones up to the
-    first that is not its like: a hook of the site, another shard, or a task with an id. Without those between
-    them, the tasks of a transaction cost one round trip. A hook of a savepoint that was rolled back is not among them.
+    first that is not its like: a hook of the site, another connection, or a task with an id. Without those between
+    them, the tasks of a transaction cost one round trip to each shard. A hook of a savepoint that was rolled back is
+    not among them.
 
     Attributes:
         prepared: the tasks to send; empty after an earlier hook has sent them.
-        shard: of the tasks.
+        using: alias of the tasks' connection.
         hooks: the list that the database connection takes the hooks from, shared by the hooks of a transaction.
     """
 
-    __slots__ = ("hooks", "prepared", "shard")
+    __slots__ = ("hooks", "prepared", "using")
 
     def __init__(self, prepared: Prepared) -> None:
         self.prepared = prepared
-        self.shard = prepared[0][0]._shard
+        self.using = prepared[0][0].using
         self.hooks: list[Any] = []
 
     def __call__(self) -> None:
@@ -232,7 +169,7 @@ class _CommitHook:
         return following
 
     def _can_send(self, hook: object) -> bool:
-        return type(hook) is type(self) and hook.shard == self.shard and not _has_own_id(hook.prepared)
+        return type(hook) is type(self) and hook.using == self.using and not _has_own_id(hook.prepared)
 
 
 class _OutboxHook(_CommitHook):
@@ -249,12 +186,16 @@ class _OutboxHook(_CommitHook):
         self.stored_at = time.monotonic()
 
     def _send(self, prepared: Prepared) -> None:
-        replies: list[task_records.Reply] = []
-        flow = _send_stored(self.shard, [message for _, message in prepared], replies)
-        try:
-            outbox.try_to_send(flow, self.shard, self.stored_at)
-        finally:
-            pipeline.notify_enqueued(_accepted(prepared, replies))
+        of_shard: dict[Shard, list[tuple[TaskResult, TaskMessage]]] = {}
+        for result, message in prepared:
+            of_shard.setdefault(result._shard, []).append((result, message))
+        for shard, some in of_shard.items():
+            replies: list[task_records.Reply] = []
+            flow = _send_stored(shard, [message for _, message in some], replies)
+            try:
+                outbox.try_to_send(flow, shard, self.stored_at)
+            finally:
+                pipeline.notify_enqueued(set_accepted(some, replies))
 
 
 def _send_stored(shard: Shard, messages: Sequence[TaskMessage], replies: list[task_records.Reply]) -> Flow[None]:
@@ -280,7 +221,7 @@ def send_on_commit(prepared: Prepared, options: TaskOptions) -> bool:
     With the outbox they are stored, and sent when the rows are committed: at once without a transaction.
 
     Args:
-        prepared: tasks of one shard.
+        prepared: tasks of one connection.
         options: of them; for `database` see `call_on_commit`.
 
     Raises:
@@ -290,9 +231,9 @@ def send_on_commit(prepared: Prepared, options: TaskOptions) -> bool:
     if not prepared:
         return False
     if outbox.is_used(options):
-        shard = prepared[0][0]._shard
-        rows = [outbox.row_of(shard, message) for _, message in prepared]
-        alias = store_in_outbox(rows, shard.using, options.database)
+        _fix_shards(prepared)
+        rows = [outbox.row_of(result._shard, message) for result, message in prepared]
+        alias = store_in_outbox(rows, prepared[0][0].using, options.database)
         if alias is not None:
             _OutboxHook(prepared).register(alias)
         return True
@@ -300,6 +241,16 @@ def send_on_commit(prepared: Prepared, options: TaskOptions) -> bool:
     if alias is not None:
         _CommitHook(prepared).register(alias)
     return alias is not None
+
+
+def _fix_shards(prepared: Prepared) -> None:
+    """Choose the shard of tasks that any may have. Their rows name it, since only that one recognizes their tokens."""
+    chosen: dict[tuple[Shard, ...], Shard] = {}
+    for result, message in prepared:
+        if message.route:
+            if message.route not in chosen:
+                chosen[message.route] = next_answering(message.route)
+            result._shard, message.route = chosen[message.route], ()
 
 
 def store_in_outbox(rows: Sequence[outbox.OutboxRow], using: str, database: str | None) -> str | None:
@@ -342,20 +293,3 @@ def _set_options(message: TaskMessage, task: Any, args: Sequence[Any], kwargs: M
         message.expires = options.expiry()
     if options.unique is not None:
         message.unique = claim_of(options.unique, task.name, task._enqueue_func, args, kwargs)
-
-
-def _failure(prepared: Prepared, count: int, error: Exception) -> Exception:
-    """The error of `send_many` after `count` tasks were accepted."""
-    rest = prepared[count:]
-    # A part that the server answered with an error was not executed; one without an answer may have been.
-    part = 0 if isinstance(error, ResponseError) else first_part([message for _, message in rest])
-    if not count and part in (0, len(prepared)):
-        return error
-    results = [result for result, _ in prepared]
-    return PartiallyEnqueued(
-        accepted=results[:count],
-        unconfirmed=results[count : count + part],
-        not_sent=results[count + part :],
-        resend=partial(send_many, rest),
-        aresend=partial(asend_many, rest),
-    )

@@ -128,7 +128,7 @@ def send_once(shard: Shard, messages: Sequence[tuple[str, Sequence[Any]]]) -> Ca
 def calls_of(using: str, rows: Sequence[OutboxRow]) -> Iterator[tuple[Shard, list[OutboxRow], list[Call]]]:
     """Yield rows, and the calls that send them, in order: the tasks between two flows share one, a flow has its own.
 
-    Tasks of another shard are sent by another call.
+    The rows of each shard come together.
 
     Args:
         rows: at most `messages.CHUNK`, of about `messages.CHUNK_BYTES`.
@@ -136,7 +136,7 @@ def calls_of(using: str, rows: Sequence[OutboxRow]) -> Iterator[tuple[Shard, lis
     Raises:
         ValueError: a row is not one of this format, or its shard does not exist.
     """
-    decoded = [(row, *_decoded(row)) for row in rows]
+    decoded = sorted(((row, *_decoded(row)) for row in rows), key=lambda each: each[3])
     for (kind, name), some in itertools.groupby(decoded, key=lambda each: (each[1], each[3])):
         shard = named(name, using) if name else home(using)
         if kind == "task":

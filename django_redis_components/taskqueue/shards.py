@@ -2,13 +2,17 @@
 
 Everything that is atomic (order, limits, unique keys, flows, leases, counters, pauses) is so within one shard, and no
 script ever spans two. The site's queue has the shards of ``TASKQUEUE["SHARDS"]``: by default one, with the hash tag
-``{default}``. Each other connection has one. New tasks go to the shard of their queue (`place`), workers serve all.
+``{default}``. Each other connection has one. New tasks go to the shard of their queue, or, if the queue is spread over
+several, to that of their placement key (`place`); workers serve all.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+import hashlib
+import itertools
+import random
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from django_redis_components.core import keys
@@ -16,6 +20,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.protocol import Flow, arun, run
 from django_redis_components.core.settings import conf
+from django_redis_components.core.settings.sections import Route
 from django_redis_components.core.text import encodable
 from django_redis_components.taskqueue.fields import Key
 
@@ -25,6 +30,8 @@ T = TypeVar("T")
 HOME = "default"
 #: The shards of a site that sets none.
 ONE = {HOME: HOME}
+#: Most routes that are kept.
+MAX_ROUTES = 10_000
 #: Alias that tasks of the site's queue name: that with the shards of the settings.
 SITE = "default"
 
@@ -80,10 +87,17 @@ class Shard:
 
 #: The shards by alias, as tasks name it, the home shard first.
 _shards: dict[str, tuple[Shard, ...]] = {}
-#: The home shards, and those of connections with one shard only.
+#: The home shards.
 _homes: dict[str, Shard] = {}
-_single: dict[str, Shard] = {}
-for _each in (_shards, _homes, _single):
+#: The shard as the route of each queue, of connections with one only; and the routes of queues, by alias and queue.
+_single: dict[str, tuple[Shard]] = {}
+_routes: dict[tuple[str, str], tuple[Shard, ...]] = {}
+#: Numbers of shards, for rendezvous hashing, by name.
+_salts: dict[str, int] = {}
+#: Which of the shards of its route the next task without a placement key goes to. Processes start at different ones.
+_turns = itertools.count(random.randrange(64))
+_MASK = 2**64 - 1
+for _each in (_shards, _homes, _single, _routes):
     conf.on_change(_each.clear)
 
 
@@ -117,10 +131,39 @@ def home(using: str = "default") -> Shard:
     return shard
 
 
-def place(queue: str, using: str = "default") -> Shard:
-    """Return the shard that new tasks of a queue go to."""
-    shard = _single.get(using)
-    return _route(queue, using) if shard is None else shard
+def route_of(queue: str, using: str = "default") -> tuple[Shard, ...]:
+    """Return the shards that new tasks of a queue go to: one, or several if it is spread."""
+    return _single.get(using) or _routes.get((using, queue)) or _route(queue, using)
+
+
+def place(route: Sequence[Shard], key: str = "") -> Shard:
+    """Return the shard of a route that a task goes to.
+
+    The shard of a key is found by rendezvous hashing: of another list of shards, it is another one only for the keys of
+    a shard that was removed, and for those that a new shard gets. Each version of the package must place each key as
+    the others do.
+
+    Args:
+        key: the placement key of the task; "": it has none, and goes to each in turn.
+    """
+    if len(route) == 1:
+        return route[0]
+    if not key:
+        return route[next(_turns) % len(route)]
+    digest = hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    number = int.from_bytes(digest)
+    return max(route, key=lambda shard: _weight(number, shard.name))
+
+
+def _weight(number: int, name: str) -> int:
+    """Return the weight of a shard for a key: as good as random, by the last steps of splitmix64."""
+    salt = _salts.get(name)
+    if salt is None:
+        salt = _salts[name] = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest())
+    mixed = number ^ salt
+    mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 & _MASK
+    mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB & _MASK
+    return mixed ^ mixed >> 31
 
 
 def named(name: str, using: str = "default") -> Shard:
@@ -162,17 +205,26 @@ def problems() -> Iterator[str]:
                 f' REDIS_COMPONENTS["CONNECTIONS"], which has {known}.'
             )
     for queue, route in (settings.taskqueue.queues or {}).items():
-        if route is not None and route not in names:
-            yield (
-                f'REDIS_COMPONENTS["TASKQUEUE"]["QUEUES"]["{queue}"] = {route!r}: expected None or a shard of'
-                f' TASKQUEUE["SHARDS"], which has {", ".join(names)}.'
-            )
+        for name in _names_in(route):
+            if name not in names:
+                yield (
+                    f'REDIS_COMPONENTS["TASKQUEUE"]["QUEUES"]["{queue}"] = {name!r}: expected None or a shard of'
+                    f' TASKQUEUE["SHARDS"], which has {", ".join(names)}.'
+                )
 
 
-def _route(queue: str, using: str) -> Shard:
+def _names_in(route: Route) -> tuple[str, ...]:
+    """Return the names of the shards in a route of the settings; none for the home shard."""
+    return (route,) if isinstance(route, str) else route or ()
+
+
+def _route(queue: str, using: str) -> tuple[Shard, ...]:
     found = shards_of(using)
     if len(found) == 1:
-        _single[using] = found[0]
-        return found[0]
-    name = (conf.settings().taskqueue.queues or {}).get(queue)
-    return found[0] if name is None else named(name, using)
+        _single[using] = found[:1]
+        return found
+    names = _names_in((conf.settings().taskqueue.queues or {}).get(queue)) if using == SITE else ()
+    route = tuple(named(name, using) for name in names) or found[:1]
+    if len(_routes) < MAX_ROUTES:  # names of queues may be free
+        _routes[using, queue] = route
+    return route

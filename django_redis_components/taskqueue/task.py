@@ -19,14 +19,7 @@ from django_redis_components.core.units import Seconds
 from django_redis_components.taskqueue import defaults, registry
 from django_redis_components.taskqueue.call_signature import signature_of
 from django_redis_components.taskqueue.context import without_context
-from django_redis_components.taskqueue.enqueue import (
-    asend_many,
-    asend_one,
-    prepare,
-    send_many,
-    send_on_commit,
-    send_one,
-)
+from django_redis_components.taskqueue.enqueue import prepare, send_on_commit
 from django_redis_components.taskqueue.exceptions import InvalidTask, TaskResultMismatch
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.flows.parents import has_inputs
@@ -34,6 +27,7 @@ from django_redis_components.taskqueue.flows.signature import Signature
 from django_redis_components.taskqueue.middleware import Middleware
 from django_redis_components.taskqueue.options import SendingOptions, TaskOptions, options_with
 from django_redis_components.taskqueue.result import TaskResult
+from django_redis_components.taskqueue.sending import asend_many, asend_one, send_many, send_one
 from django_redis_components.taskqueue.shard_clients import arun_over, run_over
 from django_redis_components.taskqueue.shards import shards_of
 from django_redis_components.taskqueue.store import task_records

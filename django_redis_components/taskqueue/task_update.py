@@ -23,8 +23,9 @@ from django_redis_components.taskqueue.exceptions import (
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.json_codec import pack
 from django_redis_components.taskqueue.options import TaskOptions, check_queue
+from django_redis_components.taskqueue.placement import exact_key_of
 from django_redis_components.taskqueue.record import TaskRecord
-from django_redis_components.taskqueue.shards import Shard
+from django_redis_components.taskqueue.shards import Shard, place, route_of
 from django_redis_components.taskqueue.store import task_records
 from django_redis_components.taskqueue.store.control import new_op
 from django_redis_components.taskqueue.store.messages import check_size
@@ -129,7 +130,7 @@ def update(shard: Shard, task: Any, task_id: str, changes: Mapping[str, Any]) ->
         derived = _Derived()
         if "args" in changes or "kwargs" in changes:
             fields, _ = yield from task_records.read(shard, task_id)
-            derived = _derive(task, fields, changes)
+            derived = _derive(task, fields, changes, shard)
         number, *rest = yield UPDATE_TASK(**call, **derived._asdict())
         code = UpdateReply(number)
     if code is UpdateReply.missing:
@@ -144,8 +145,11 @@ def update(shard: Shard, task: Any, task_id: str, changes: Mapping[str, Any]) ->
     return record
 
 
-def _derive(task: Any, fields: Mapping[str, bytes], changes: Mapping[str, Any]) -> _Derived:
+def _derive(task: Any, fields: Mapping[str, bytes], changes: Mapping[str, Any], shard: Shard | None = None) -> _Derived:
     """Make the new message of a task, and what follows from its arguments.
+
+    Args:
+        shard: of the task; None: it is not compared with that of the new arguments.
 
     Raises:
         InvalidTask, TypeError, ValueError: see `TaskResult.update`.
@@ -165,6 +169,8 @@ def _derive(task: Any, fields: Mapping[str, bytes], changes: Mapping[str, Any]) 
         pack(new_args, "args") if "args" in changes else args,
         pack(dict(new_kwargs), "kwargs") if "kwargs" in changes else kwargs,
     )
+    if shard is not None:
+        _check_shard(task, fields, old, new, shard)
     sent = [*new, *rest]
     body = serialization.encode(sealing.seal(name, sent) if sealing.is_sealed(fields[Field.body]) else sent)
     check_size(name, body)
@@ -174,6 +180,19 @@ def _derive(task: Any, fields: Mapping[str, bytes], changes: Mapping[str, Any]) 
         _new_claim(task, fields, old, new),
         (Field.body, body, *_new_limits(task, fields, old, new), *_new_share(task, fields, old, new)),
     )
+
+
+def _check_shard(task: Any, fields: Mapping[str, bytes], old: Any, new: Any, shard: Shard) -> None:
+    """Raise InvalidTask if the unique key or the limits of the new arguments are in another shard."""
+    route = route_of(fields[Field.queue].decode(), shard.using)
+    if len(route) == 1:
+        return
+    before, after = (exact_key_of(task, *each) for each in (old, new))
+    if before != after and place(route, after) != shard:
+        raise InvalidTask(
+            f"The unique key or the limits of the new arguments are in the shard {place(route, after).name}, and the"
+            f" task is in {shard.name}. Cancel the task and enqueue another."
+        )
 
 
 def _new_claim(task: Any, fields: Mapping[str, bytes], old: Any, new: Any) -> str:

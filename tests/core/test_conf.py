@@ -150,7 +150,10 @@ WRONG: list[tuple[str, Any, str]] = [
     (
         "TASKQUEUE.QUEUES",
         {"mail": 1},
-        'None or a list of names, or a dict of names to shards, such as {"mail": "b", "reports": None}',
+        (
+            "None or a list of names, or a dict of names to shards, each None, a name or a list of different names,"
+            ' such as {"mail": "b", "events": ["default", "b"], "reports": None}'
+        ),
     ),
     ("TASKQUEUE.QUEUES", {"a{b": None}, f"None or a list of names, each {NAME}"),
     ("TASKQUEUE.QUEUES", ["mail", "a{b}"], f"None or a list of names, each {NAME}"),

@@ -56,6 +56,20 @@ def test_read_is_retried_after_a_lost_reply(proxy: Proxy, redis_server: Store, d
     assert proxy.dropped == times
 
 
+def test_error_after_a_lost_reply_is_not_one_that_says_nothing_was_executed(proxy: Proxy, redis_server: Store) -> None:
+    client = connections.client("proxied")
+    client.execute(script_call())
+    proxy.drop_next_reply(after=b"EVALSHA")
+    proxy.stop_accepting()
+
+    with pytest.raises(redis.ConnectionError) as caught:
+        client.execute(script_call())
+    proxy.accept_again()
+
+    assert not isinstance(caught.value, NotConnected)
+    assert redis_server.raw.get(key("r", "thing", "times")) == b"2"
+
+
 def test_only_idempotent_scripts_are_retried_after_a_lost_reply(
     proxy: Proxy, redis_server: Store, drive: Driver
 ) -> None:

@@ -8,6 +8,9 @@
   again after a delay, for as long as `SLOT_MIGRATION_TIMEOUT` or the caller allows. This uses no retry.
 - All other errors are raised.
 
+An error of the first kind that is raised says that no attempt was executed: after an attempt whose reply was lost, the
+error of that attempt is raised instead.
+
 Limits: `RETRIES` retries after a delay, `MAX_REDIRECTS` further ones without a delay, and none once `SOCKET_TIMEOUT`
 has passed since the request began; a retry waits for the rest of that time. They hold for a batch as a whole, not for
 each of its requests.
@@ -139,6 +142,8 @@ class _PendingRequest:
     redirects: int = 0
     #: Since when it waits for its slot, by the monotonic clock; 0: its slot was not being moved.
     waits_since: float = 0.0
+    #: The error of the first attempt that may have been executed.
+    lost: RedisError | None = None
 
 
 class _Retry(enum.Enum):
@@ -240,6 +245,8 @@ def _when(pending: _PendingRequest, topology: Topology) -> _Retry:
         pending.redirects += 1
         return _Retry.AT_ONCE if pending.redirects < MAX_REDIRECTS else _Retry.AFTER_BACKOFF
     if isinstance(error, NOT_EXECUTED_ERRORS) or _is_lost(error):
+        if pending.lost is None and not isinstance(error, NOT_EXECUTED_ERRORS):
+            pending.lost = error
         topology.forget()
         return _Retry.AFTER_BACKOFF if _may_retry(pending.request, error) else _Retry.NEVER
     return _Retry.NEVER
@@ -304,6 +311,8 @@ def _commands(group: Sequence[_PendingRequest], in_cluster: bool) -> list[Comman
 def _outcome(pending: _PendingRequest, topology: Topology) -> Any:
     """Return the reply, or the last error with an explanation."""
     error = pending.reply
+    if pending.lost is not None and isinstance(error, (AskError, *NOT_EXECUTED_ERRORS)):
+        return pending.lost  # that attempt may have been executed
     if isinstance(topology, Cluster) and slot_migration.is_migrating(error):
         slot = slot_migration.slot_of(pending.request.key)
         return SlotMigrating(slot, time.monotonic() - pending.waits_since, str(topology))

@@ -23,6 +23,11 @@ _SHARDS_ACCEPTED = (
     ' such as {"default": "default", "b": "redis_b"}'
 )
 
+_ROUTES_ACCEPTED = (
+    "a list of names, or a dict of names to shards, each None, a name or a list of different names,"
+    ' such as {"mail": "b", "events": ["default", "b"], "reports": None}'
+)
+
 
 def seconds(*, zero: bool = False) -> Check:
     """Accept a duration in seconds, or a timedelta."""
@@ -152,13 +157,17 @@ def _is_shard(value: Any) -> bool:
 
 
 def queues(value: Any) -> str | None:
-    """Accept a list of names, or a dict of names to None or the name of a shard."""
+    """Accept a list of names, or a dict of names to None, the name of a shard, or a list of names of shards."""
     if isinstance(value, Mapping):
-        fits = bool(value) and all(
-            text(queue) is None and (shard is None or _is_shard(shard)) for queue, shard in value.items()
-        )
-        return None if fits else 'a list of names, or a dict of names to shards, such as {"mail": "b", "reports": None}'
+        fits = bool(value) and all(text(queue) is None and _is_route(route) for queue, route in value.items())
+        return None if fits else _ROUTES_ACCEPTED
     return strings(value)
+
+
+def _is_route(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return bool(value) and all(map(_is_shard, value)) and len(set(value)) == len(value)
+    return value is None or _is_shard(value)
 
 
 def queue_names(value: Any) -> str | None:

@@ -64,8 +64,14 @@ def _secrets(check: Check) -> Any:
     return dataclasses.field(default=(), metadata=metadata, repr=False)
 
 
-def _as_routes(value: Any) -> dict[str, str | None]:
-    return dict(value) if isinstance(value, Mapping) else dict.fromkeys(value)
+#: The shards that new tasks of a queue go to: one or several, by name; None: the first one of the site.
+Route = str | tuple[str, ...] | None
+
+
+def _as_routes(value: Any) -> dict[str, Route]:
+    if not isinstance(value, Mapping):
+        return dict.fromkeys(value)
+    return {queue: tuple(route) if isinstance(route, list | tuple) else route for queue, route in value.items()}
 
 
 def _as_secrets(values: Any) -> tuple[Secret, ...]:
@@ -129,9 +135,9 @@ class TaskQueueSettings:
 
     #: Lease of a running task, in seconds. After this time without renewal the worker counts as dead.
     lease_s: float = _duration(15.0)
-    #: Names of the queues that tasks may be sent to; None: any valid name. A dict also names the shard of each queue;
-    #: None: the first one.
-    queues: Mapping[str, str | None] | None = _option(None, optional(queues), _as_routes, strict=optional(queue_names))
+    #: Names of the queues that tasks may be sent to; None: any valid name. A dict also names the shard of each queue,
+    #: or a list of those that the queue is spread over; None: the first one.
+    queues: Mapping[str, Route] | None = _option(None, optional(queues), _as_routes, strict=optional(queue_names))
     #: Where the site's queue keeps its tasks: names of shards, which are hash tags, and the connection of each. New
     #: tasks go to the first one, unless `QUEUES` names another. None: one shard, {"default": "default"}.
     shards: Mapping[str, str] | None = _option(None, optional(shards), dict)

@@ -27,7 +27,7 @@ from django_redis_components.dashboard.queues.throughput import (
 )
 from django_redis_components.dashboard.table import Column, ShownTable, Table
 from django_redis_components.taskqueue import Metrics
-from django_redis_components.taskqueue.shards import Shard, place, shards_of
+from django_redis_components.taskqueue.shards import Shard, route_of, shards_of
 from django_redis_components.taskqueue.stats.merging import shards_with_tasks
 from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, TaskQueueOverview
 
@@ -167,7 +167,7 @@ def _lines(overview: TaskQueueOverview, links: Links, by_shard: Mapping[Shard, T
         return [_Line(queue, overview, links.queue(queue.name)) for queue in overview.queues]
     lines, found = [], shards_with_tasks(by_shard)
     for queue in overview.queues:
-        names = found.get(queue.name) or [place(queue.name, overview.using).name]
+        names = found.get(queue.name) or [shard.name for shard in route_of(queue.name, overview.using)]
         url = (links.in_shard(names[0]) if len(names) == 1 else links).queue(queue.name)
         lines.append(_Line(queue, overview, url, ", ".join(names)))
     return lines

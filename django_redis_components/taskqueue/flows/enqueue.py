@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -34,6 +34,7 @@ from django_redis_components.taskqueue.middleware import pipeline
 from django_redis_components.taskqueue.on_commit import call_on_commit
 from django_redis_components.taskqueue.options import TaskOptions
 from django_redis_components.taskqueue.result import TaskResult
+from django_redis_components.taskqueue.routing import Steps, arun_steps, next_answering, run_steps, try_each
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store import task_records
 from django_redis_components.taskqueue.store.messages import CHUNK_BYTES, TaskMessage
@@ -56,12 +57,14 @@ class PreparedFlow:
     Attributes:
         database: alias of the database whose commit is awaited, if a task sets it.
         uses_outbox: whether it must be stored in the outbox.
+        route: the shards of which any may have it, if there are several; empty if only its own may.
     """
 
     result: FlowResult
     calls: list[Call]
     database: str | None
     uses_outbox: bool
+    route: tuple[Shard, ...] = ()
 
     @property
     def results(self) -> list[TaskResult]:
@@ -89,13 +92,14 @@ def prepare_flow(graph: FlowGraph, callbacks: Callbacks, *, on_commit: bool = Fa
             f"The flow has {len(graph.nodes):,} tasks: in the outbox it may have {MAX_STORED:,}."
             " Enqueue a task on commit that enqueues the flow, or use task.using(outbox=False)."
         )
-    flow_id, shard, count = task_records.new_id(), graph.shard, len(graph.nodes)
+    flow_id, count = task_records.new_id(), len(graph.nodes)
     numbered = list(enumerate(graph.nodes))
     for number, call in enumerate(callbacks, count):
         if call is not None:
             graph.check(call)
             numbered.append((number, FlowNode(call, None, [], [])))
     results: dict[int, TaskResult] = {}
+    prepared: list[tuple[TaskResult, TaskMessage]] = []
     parts: list[tuple[Any, ...]] = []
     for number, node in numbered:
         metadata: dict[str, Any] = {}
@@ -108,17 +112,59 @@ def prepare_flow(graph: FlowGraph, callbacks: Callbacks, *, on_commit: bool = Fa
                 metadata[FLOW] = f"{flow_id}/{number}"
         elif number >= count and not node.call.immutable:
             metadata[FIRST_ERROR if number == count else SUMMARY] = flow_id
-        result, message = message_of(shard, node.call, metadata)
+        result, message = message_of(node.call, metadata)
+        prepared.append((result, message))
         result._set_flow(flow_id, number, is_waiting=bool(node.parents) or number >= count)
         results[number] = result
         sent = message.arguments
         parts.append((number, _in_chunks(node.followers), len(node.parents), len(sent), *sent))
+    shard, route = _shard_of(prepared, is_fixed=uses_outbox)
+    _set_shard(results.values(), shard)
     links = [node.followers for node in graph.nodes]
     flow = FlowResult(flow_id, shard, list(results.values())[:count], links, graph.ends)
     flow._set_callbacks(results)
     ttls = [node.call.task.options.result_ttl for _, node in numbered]
     calls = _calls(shard, flow, parts, ttls, flow_id if uses_outbox else "")
-    return PreparedFlow(flow, calls, graph.database, uses_outbox)
+    return PreparedFlow(flow, calls, graph.database, uses_outbox, route)
+
+
+def _shard_of(tasks: Sequence[tuple[TaskResult, TaskMessage]], *, is_fixed: bool) -> tuple[Shard, tuple[Shard, ...]]:
+    """Return the shard of a flow, and those of which any may have it instead.
+
+    All its tasks are there, also those of queues whose other tasks are elsewhere. It is the shard of the tasks with a
+    limit. If there are none, it is that of the first task, or any of its queue.
+
+    Args:
+        is_fixed: whether no other may have it: the row in the outbox names the shard, which alone knows its token.
+
+    Raises:
+        InvalidTask: two tasks have limits in different shards.
+    """
+    limited = [result for result, _ in tasks if has_limit(result)]
+    for result in limited[1:]:
+        if result._shard != limited[0]._shard:
+            raise InvalidTask(
+                f"{limited[0].name} and {result.name} have limits whose keys are in different shards"
+                f" ({limited[0]._shard.name}, {result._shard.name}): the tasks of a flow share one. Let one enqueue the"
+                " other, or put their queues in one shard."
+            )
+    if limited:
+        return limited[0]._shard, ()
+    result, message = tasks[0]
+    if is_fixed and message.route:
+        return next_answering(message.route), ()
+    return result._shard, message.route
+
+
+def _set_shard(results: Iterable[TaskResult], shard: Shard) -> None:
+    for result in results:
+        result._shard = shard
+
+
+def has_limit(result: TaskResult) -> bool:
+    """Return whether a task must be in the shard of its placement key."""
+    options = result.task.options
+    return options.concurrency is not None or options.rate is not None
 
 
 def _in_chunks(followers: Sequence[int]) -> str:
@@ -128,12 +174,11 @@ def _in_chunks(followers: Sequence[int]) -> str:
 
 
 def message_of(
-    shard: Shard, call: Any, metadata: dict[str, Any], id_of: Callable[[Any], str] | None = None
+    call: Any, metadata: dict[str, Any], id_of: Callable[[Any], str] | None = None
 ) -> tuple[TaskResult, TaskMessage]:
     """Return the result of a call in a flow, and the message that enqueues it.
 
     Args:
-        shard: of the flow. Its tasks are there, also those of queues whose other tasks are elsewhere.
         metadata: sent to the worker beside the arguments.
         id_of: returns the id of the call; None: it gets a new one.
     """
@@ -147,7 +192,6 @@ def message_of(
         if type(exc) not in (TypeError, ValueError):
             raise  # a subclass may need other arguments
         raise type(exc)(f"{call.task.name}: {exc}") from None
-    prepared[0]._shard = shard
     if call.failure_action != "cancel":
         prepared[1].extra += (Field.on_failure, call.failure_action)
     if not call.failure_counts:
@@ -212,9 +256,28 @@ def _start(flow: FlowResult) -> Flow[None]:
             return
 
 
+def _send(prepared: PreparedFlow) -> Steps[None]:
+    """Enqueue a flow in one of the shards that may have it."""
+    flow = prepared.result
+
+    def moved(shard: Shard) -> Flow[None]:
+        flow._shard = shard
+        _set_shard(prepared.results, shard)
+        for call in prepared.calls:
+            call.keys = (shard.base,)
+        return enqueue_flow(prepared)
+
+    attempt = yield from try_each(prepared.route, moved)
+    if attempt.error is not None:
+        raise attempt.error
+
+
 def send(prepared: PreparedFlow) -> None:
     """Enqueue a flow and send the signals of its tasks."""
-    prepared.result._shard.run(enqueue_flow(prepared))
+    if prepared.route:
+        run_steps(_send(prepared))
+    else:
+        prepared.result._shard.run(enqueue_flow(prepared))
     pipeline.notify_enqueued(prepared.results)
 
 
@@ -238,5 +301,8 @@ def _send_stored(prepared: PreparedFlow, stored_at: float) -> None:
 
 async def asend(prepared: PreparedFlow) -> None:
     """See `send`."""
-    await prepared.result._shard.arun(enqueue_flow(prepared))
+    if prepared.route:
+        await arun_steps(_send(prepared))
+    else:
+        await prepared.result._shard.arun(enqueue_flow(prepared))
     await pipeline.anotify_enqueued(prepared.results)

@@ -9,7 +9,6 @@ from typing import Any
 from django_redis_components.taskqueue import outbox
 from django_redis_components.taskqueue.exceptions import InvalidTask
 from django_redis_components.taskqueue.flows.parents import Shape, flatten
-from django_redis_components.taskqueue.shards import Shard, place
 
 #: Maximum tasks of one flow.
 MAX_TASKS = 200_000
@@ -61,11 +60,6 @@ class FlowGraph:
         """The connection alias."""
         alias: str = self.nodes[0].call.task.connection
         return alias
-
-    @property
-    def shard(self) -> Shard:
-        """The shard that all its tasks are in: that of the first task's queue."""
-        return place(self.nodes[0].call.task.options.queue_name, self.using)
 
     @property
     def database(self) -> str | None:

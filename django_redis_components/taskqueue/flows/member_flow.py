@@ -13,7 +13,7 @@ from django_redis_components.core.arguments import short_repr
 from django_redis_components.core.protocol import Flow, Read
 from django_redis_components.taskqueue.exceptions import GroupNotOpen, InvalidTask, LeaseLost
 from django_redis_components.taskqueue.fields import Field, FlowField
-from django_redis_components.taskqueue.flows.enqueue import message_of
+from django_redis_components.taskqueue.flows.enqueue import has_limit, message_of
 from django_redis_components.taskqueue.flows.graph import MAX_TASKS, FlowGraph
 from django_redis_components.taskqueue.flows.parents import IN_CHUNKS, PARENTS, parse_followers, read_followers
 from django_redis_components.taskqueue.flows.signature import Group, Signature
@@ -72,7 +72,7 @@ class MemberFlow:
         Raises:
             GroupNotOpen: the task is in no group of a flow, or the group is complete.
             LeaseLost: the run has lost its lease; the task may be running on another worker.
-            InvalidTask: a call is none, is unique or has another connection.
+            InvalidTask: a call is none, is unique or has another connection, or its limit is in another shard.
             TypeError, ValueError: the arguments of a call are not accepted.
             redis.exceptions.RedisError: Redis did not answer.
         """
@@ -134,7 +134,14 @@ class MemberFlow:
 
     def _prepared(self, calls: Sequence[Signature]) -> Iterator[tuple[TaskResult, TaskMessage]]:
         for call in calls:
-            yield message_of(self._shard, call, {}, self._id_of)
+            result, message = message_of(call, {}, self._id_of)
+            if has_limit(result) and result._shard != self._shard:
+                raise InvalidTask(
+                    f"flow.add: the limit of {result.name} is in the shard {result._shard.name}, and the flow in"
+                    f" {self._shard.name}. Use enqueue()."
+                )
+            result._shard = self._shard
+            yield result, message
 
     def _id_of(self, call: Signature) -> str:
         """Return the id of a call: the same in each run of the task."""

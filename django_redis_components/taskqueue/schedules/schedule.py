@@ -12,7 +12,7 @@ from typing import Any, Literal, TypedDict, TypeVar, Unpack, get_args
 from django_redis_components.core import keys, serialization
 from django_redis_components.core.arguments import check_choice, check_flag, check_int, check_sequence, short_repr
 from django_redis_components.core.units import Seconds, to_ms
-from django_redis_components.taskqueue import origin
+from django_redis_components.taskqueue import origin, placement
 from django_redis_components.taskqueue.enqueue import prepare
 from django_redis_components.taskqueue.exceptions import InvalidTask
 from django_redis_components.taskqueue.schedules.recurrence import (
@@ -22,7 +22,7 @@ from django_redis_components.taskqueue.schedules.recurrence import (
     Recurrence,
     moment_ms,
 )
-from django_redis_components.taskqueue.shards import Shard, place
+from django_redis_components.taskqueue.shards import Shard, place, route_of
 from django_redis_components.taskqueue.store.messages import TaskMessage
 from django_redis_components.taskqueue.store.task_records import ID_BYTES
 from django_redis_components.taskqueue.task import Task
@@ -118,8 +118,15 @@ class Schedule:
 
     @property
     def shard(self) -> Shard:
-        """The shard of its task's queue, which sends it."""
-        return place(self.task.options.queue_name, self.task.connection)
+        """The shard that sends it: on a spread queue that of its task's placement key, or else of its name."""
+        route = route_of(self.task.options.queue_name, self.task.connection)
+        if len(route) == 1:
+            return route[0]
+        try:
+            key = placement.key_of(self.task, self.args, self.kwargs)
+        except (TypeError, ValueError, InvalidTask):  # it is logged at each due time
+            key = ""
+        return place(route, key or f"schedule:{self.name}")
 
     def message(self, due_ms: int) -> TaskMessage:
         """Return the message of a due time's task; its id is derived from the due time."""

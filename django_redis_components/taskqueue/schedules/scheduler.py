@@ -19,6 +19,7 @@ from django_redis_components.core.protocol import Call
 from django_redis_components.taskqueue import failpoints
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.schedules import definitions
+from django_redis_components.taskqueue.schedules.earlier_shards import copy_states
 from django_redis_components.taskqueue.schedules.recurrence import OneTime
 from django_redis_components.taskqueue.schedules.schedule import Schedule
 from django_redis_components.taskqueue.shards import Shard
@@ -61,6 +62,8 @@ class Scheduler:
         self._times = NextTimes()
         #: Definitions of the added schedules, and what they are, by name.
         self._parsed: dict[str, tuple[bytes, Schedule]] = {}
+        #: Names of those that have continued from other shards.
+        self._continued: set[str] = set()
         self._register_at = 0.0
         self._seen_us = 0
 
@@ -88,6 +91,9 @@ class Scheduler:
 
     def _register(self, now_ms: int) -> None:
         self._read_changes()
+        new = [schedule for schedule in self._schedules if schedule.name not in self._continued]
+        if copy_states(self._shard, new):
+            self._continued.update(schedule.name for schedule in new)
         self._last_ms, self._next_ms = {}, {}
         self._times.keep(self._schedules)
         # Without schedules too, so that removed ones expire; and in the last call, when all others are registered.

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from django_redis_components.taskqueue.shards import Shard, place, shards_of
+from django_redis_components.taskqueue.shards import Shard, route_of, shards_of
 from django_redis_components.taskqueue.stats.errors import ErrorGroup
 from django_redis_components.taskqueue.stats.groups import GroupInfo, GroupList
 from django_redis_components.taskqueue.stats.histogram import Histogram
@@ -137,10 +137,10 @@ def shards_with_tasks(overviews: Mapping[Shard, TaskQueueOverview]) -> dict[str,
 
 
 def shards_by_queue(overviews: Mapping[Shard, TaskQueueOverview]) -> dict[str, list[str]]:
-    """Return the names of the shards that have tasks of a queue, and of the one that new tasks go to, by queue."""
+    """Return the names of the shards that have tasks of a queue, and of those that new tasks go to, by queue."""
     using, found = next(iter(overviews)).using, shards_with_tasks(overviews)
     known = {info.name for overview in overviews.values() for info in overview.queues}
-    chosen = {name: {*found.get(name, ()), place(name, using).name} for name in known}
+    chosen = {name: {*found.get(name, ()), *(shard.name for shard in route_of(name, using))} for name in known}
     return {name: [shard.name for shard in overviews if shard.name in names] for name, names in chosen.items()}
 
 

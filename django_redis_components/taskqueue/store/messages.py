@@ -35,6 +35,7 @@ class TaskMessage:
         unique: as `unique.claim_of` says it.
         extra: fields and values for the record.
         nonce: identifies the call, if the caller chose the id; empty for a random id.
+        route: the shards of which any may accept it, if there are several; empty if only its own may.
     """
 
     id: str
@@ -48,6 +49,7 @@ class TaskMessage:
     expires: str = ""
     extra: tuple[Any, ...] = ()
     nonce: str = ""
+    route: tuple[Shard, ...] = ()
 
     @property
     def is_plain(self) -> bool:

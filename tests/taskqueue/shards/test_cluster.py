@@ -88,3 +88,26 @@ def test_requests_to_the_shards_of_a_cluster_are_sent_side_by_side(cluster: Stor
 
     assert over_shards.execute_many(requests) == [0, 0]
     assert met.count == 2
+
+
+def test_spread_queue_uses_all_primaries(cluster: Store, settings: Any) -> None:
+    current = settings.REDIS_COMPONENTS
+    routes = {"default": None, "events": ["default", "mail"]}
+    settings.REDIS_COMPONENTS = {**current, "TASKQUEUE": {**current["TASKQUEUE"], "QUEUES": routes}}
+    unique = add.using(queue_name="events", unique=True)
+
+    results = [unique.enqueue(number, 1) for number in range(20)]
+    results += add.using(queue_name="events").enqueue_many([((number, 1), {}) for number in range(600)])
+
+    assert all(unique.enqueue(number, 1).is_duplicate for number in range(20))
+    counts = [len(list(cluster.raw.scan_iter(match=f"{shard.base}:t:*", count=1_000))) for shard in shards_of()]
+    assert sum(counts) == 620
+    assert min(counts) > 100
+    with running_worker("events", threads=3):
+        assert [result.get(TIMEOUT_S) for result in results[:20]] == [number + 1 for number in range(20)]
+        assert flow_of_three().get(TIMEOUT_S) == 6
+
+
+def flow_of_three() -> Any:
+    task = add.using(queue_name="events")
+    return chain(task.s(1, 2), task.s(3)).enqueue()

@@ -166,6 +166,13 @@ def test_plan_leaves_what_no_single_queue_can_better() -> None:
     assert moves(balanced(loads(a=(50, "x")), ["x"])) == {}
 
 
+def test_plan_counts_the_parts_of_a_spread_queue_and_does_not_move_them() -> None:
+    spread = [QueueLoad("s", 50, shard, shard, is_spread=True) for shard in "xy"]
+
+    assert moves(balanced([*spread, *loads(a=(20, "x"), b=(20, "x"))], ["x", "y"])) in ({"a": "y"}, {"b": "y"})
+    assert moves(balanced([spread[0]], ["x", "y"])) == {}
+
+
 def test_names_need_a_cluster(redis_server: Store) -> None:
     with pytest.raises(CommandError, match=r"is no Cluster\. A shard on another server has another connection"):
         call_command("redis", "shards", "names", "3")

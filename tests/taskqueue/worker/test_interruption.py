@@ -359,7 +359,7 @@ async def call_on_loop(run: CoroutineRun, func: Any, limits: TimeLimits | None =
 
 
 def test_the_run_of_a_coroutine_is_deleted_without_the_garbage_collector() -> None:
-    """The collector needed a quarter of the time of short coroutines for the cycle of a run, its task and its context."""
+    """The collector took a quarter of the time of short coroutines for cycles of run, task and context."""
     loop = asyncio.new_event_loop()
     run = CoroutineRun(JOB)
     deleted = weakref.ref(run)

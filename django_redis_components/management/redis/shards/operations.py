@@ -20,7 +20,7 @@ from django_redis_components.management.tables import TextTable
 from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.schedules.status import ScheduleInfo, read_part
 from django_redis_components.taskqueue.shard_clients import prompt_client
-from django_redis_components.taskqueue.shards import Shard, home, named, place
+from django_redis_components.taskqueue.shards import Shard, home, named, route_of
 from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, read_depths
 
 #: States whose tasks are pending, in the order of the text.
@@ -72,7 +72,7 @@ def check_empty(using: str, name: str) -> CommandResult:
     shard = named(name, using)
     queues, flows, schedules = run(prompt_client(shard), _read_left(shard))
     pending = {queue.name: _pending(queue) for queue in queues if any(_pending(queue).values())}
-    routed = [queue.name for queue in queues if queue.name not in pending and place(queue.name, using) == shard]
+    routed = [queue.name for queue in queues if queue.name not in pending and shard in route_of(queue.name, using)]
     added = [schedule.name for schedule in schedules if schedule.is_added]
     failed = sum(queue.failed for queue in queues)
     data = {"shard": name, "pending": pending, "flows": flows, "schedules": added, "failed": failed, "routed": routed}

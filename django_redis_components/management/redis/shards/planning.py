@@ -17,7 +17,7 @@ from django_redis_components.management.base import CommandResult
 from django_redis_components.management.redis.queues.operations import away_note, read_recent
 from django_redis_components.management.tables import TextTable
 from django_redis_components.taskqueue.shard_clients import read_each
-from django_redis_components.taskqueue.shards import Shard, place
+from django_redis_components.taskqueue.shards import Shard, route_of
 from django_redis_components.taskqueue.stats.metrics import Counts, Metrics
 
 #: A move is proposed only if it takes away this share of the load of the busiest shard, at least.
@@ -26,18 +26,20 @@ WORTH = 0.1
 
 @dataclasses.dataclass(slots=True)
 class QueueLoad:
-    """The load of a queue.
+    """The load of a queue in a shard.
 
     Attributes:
-        per_minute: runs per minute, in all shards.
+        per_minute: runs per minute. A spread queue has an equal part in each of its shards.
         route: the shard that new tasks go to.
         better: the shard that the plan proposes.
+        is_spread: whether the queue has other shards, too: it is not moved.
     """
 
     queue: str
     per_minute: float
     route: str
     better: str
+    is_spread: bool = False
 
 
 def plan_routes(using: str, *, minutes: int, sample_s: float) -> CommandResult:
@@ -85,7 +87,9 @@ def balanced(loads: Sequence[QueueLoad], shards: Sequence[str]) -> list[QueueLoa
     while True:
         busiest, idlest = max(totals, key=lambda name: totals[name]), min(totals, key=lambda name: totals[name])
         gap = totals[busiest] - totals[idlest]
-        fitting = [load for load in loads if load.better == busiest and 0 < load.per_minute < gap]
+        fitting = [
+            load for load in loads if load.better == busiest and 0 < load.per_minute < gap and not load.is_spread
+        ]
         if not fitting:
             return list(loads)
         moved = min(fitting, key=lambda load: abs(load.per_minute - gap / 2))
@@ -101,8 +105,12 @@ def _loads(using: str, found: Mapping[Shard, Mapping[str, Metrics]], minutes: in
     for part in found.values():
         for name, metrics in part.items():
             runs[name] = runs.get(name, 0) + _runs(metrics.totals)
-    routes = {name: place(name, using).name for name in runs}
-    loads = [QueueLoad(name, count / minutes, routes[name], routes[name]) for name, count in runs.items()]
+    routes = {name: [shard.name for shard in route_of(name, using)] for name in runs}
+    loads = [
+        QueueLoad(name, count / minutes / len(routes[name]), shard, shard, is_spread=len(routes[name]) > 1)
+        for name, count in runs.items()
+        for shard in routes[name]
+    ]
     return sorted(loads, key=lambda load: (-load.per_minute, load.queue))
 
 
@@ -151,7 +159,7 @@ def _text(
 ) -> str:
     cores = ", ".join(f"{name} {'unknown' if share is None else f'{share:.0%}'}" for name, share in busy.items())
     read = (
-        f"Read: the runs of the last {minutes} minutes of {counted(len(loads), 'queue')} in"
+        f"Read: the runs of the last {minutes} minutes of {counted(len({load.queue for load in loads}), 'queue')} in"
         f" {counted(len(found), 'shard')}, and the processor time of their servers over {sample_s:g} s (share of a"
         f" core: {cores}). Shards on one server share its core."
     )
