@@ -15,24 +15,18 @@ from types import MappingProxyType
 from typing import Any
 
 from django.db import connections as databases
-from redis.exceptions import RedisError
 
-from django_redis_components.core.protocol import Call
 from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue import log_handler
-from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.log_handler import LogBuffer
-from django_redis_components.taskqueue.shard_clients import prompt_client
-from django_redis_components.taskqueue.shards import Shard, shard_of_token
+from django_redis_components.taskqueue.pool import Pool, PoolChange
 from django_redis_components.taskqueue.stats.worker_reports import WorkerReport, WorkerRun
 from django_redis_components.taskqueue.store.job import Ack
-from django_redis_components.taskqueue.store.scripts import RENEW_LEASES
+from django_redis_components.taskqueue.supervisor.child_pool import ChildPool
 from django_redis_components.taskqueue.supervisor.measurements import Throughput, resident_bytes
-from django_redis_components.taskqueue.supervisor.remote_control import RemoteControl
 from django_redis_components.taskqueue.worker.execution import cancelled, timed_out
 from django_redis_components.taskqueue.worker.ipc import Heartbeat, PrefetchedLeases, send_command
-from django_redis_components.taskqueue.worker.options import WorkerOptions
-from django_redis_components.taskqueue.worker.prefetch import MAX_PREFETCH
+from django_redis_components.taskqueue.worker.prefetch_amount import MAX_PREFETCH
 from django_redis_components.taskqueue.worker.process import Closable, run_and_exit
 from django_redis_components.taskqueue.worker.process_signals import BLOCKED_SIGNALS, QUIET
 
@@ -40,23 +34,25 @@ from django_redis_components.taskqueue.worker.process_signals import BLOCKED_SIG
 LEASE_BYTES, PIPE_BYTES, MAX_PIPE_BYTES = 128, 1 << 16, 1 << 20
 
 
-def spawn(options: WorkerOptions, using: str, siblings: Sequence[Closable], supervisor: str) -> Child:
+def spawn(pool: ChildPool, using: str, siblings: Sequence[Closable], supervisor: str) -> Child:
     """Fork a worker process.
 
     Database connections are closed first, so that none is shared. Signals are blocked until the new process has its own
     handlers. The new process closes its siblings' pipes, so that each of them detects the supervisor's exit.
 
     Args:
+        pool: that it starts with.
         supervisor: the supervisor's id. The worker's id starts with it: `cancel` derives the wakeup key from that.
 
     Raises:
         OSError: the system has no memory, process or file descriptor left. Nothing stays open.
     """
     databases.close_all()
+    options = pool.options()
     worker_id = f"{supervisor}.{secrets.token_hex(3)}"
     with contextlib.ExitStack() as on_error:
         heartbeat_read, heartbeat_write = _open_pipe(on_error)
-        _enlarge_pipe(heartbeat_write, options)
+        _enlarge_pipe(heartbeat_write, pool.current)
         command_read, command_write = _open_pipe(on_error)
         prefetched, log_buffer = PrefetchedLeases(), log_handler.new_buffer()
         if log_buffer is not None:
@@ -75,7 +71,7 @@ def spawn(options: WorkerOptions, using: str, siblings: Sequence[Closable], supe
         on_error.pop_all()
     os.close(heartbeat_write)
     os.close(command_read)
-    return Child(pid, worker_id, heartbeat_read, command_write, options, prefetched, log_buffer)
+    return Child(pid, worker_id, heartbeat_read, command_write, pool, prefetched, log_buffer)
 
 
 def _open_pipe(on_error: contextlib.ExitStack) -> tuple[int, int]:
@@ -86,9 +82,9 @@ def _open_pipe(on_error: contextlib.ExitStack) -> tuple[int, int]:
     return ends
 
 
-def _enlarge_pipe(fd: int, options: WorkerOptions) -> None:
+def _enlarge_pipe(fd: int, pool: Pool) -> None:
     """Let the pipe hold a heartbeat of a process with many leases; otherwise it takes a second for each 64 KiB."""
-    needed = LEASE_BYTES * (options.threads + options.async_concurrency + MAX_PREFETCH)
+    needed = LEASE_BYTES * (pool.threads + pool.coroutines + MAX_PREFETCH)
     if needed > PIPE_BYTES and hasattr(fcntl, "F_SETPIPE_SZ"):
         with contextlib.suppress(OSError):  # the system's limit is reached: heartbeats take longer
             fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, min(needed, MAX_PIPE_BYTES))
@@ -108,7 +104,7 @@ class Child:
         stop_by: when it is killed after a request to stop this process alone, on the monotonic clock.
         reported_state: its state in the latest heartbeat; "" before the first.
         is_quiet: whether it was told to fetch nothing more, and to stay.
-        threads: number of threads it was started with.
+        pool: its threads, coroutines and queues.
     """
 
     def __init__(
@@ -117,7 +113,7 @@ class Child:
         worker_id: str,
         heartbeat_fd: int,
         command_fd: int,
-        options: WorkerOptions,
+        pool: ChildPool,
         prefetched: PrefetchedLeases,
         log_buffer: LogBuffer | None = None,
     ) -> None:
@@ -128,8 +124,7 @@ class Child:
         self.heartbeat = Heartbeat({})
         self._heartbeat_fd = heartbeat_fd
         self._command_fd = command_fd
-        self._options = options
-        self.threads = options.threads
+        self.pool = pool
         self._started_time = time.time()
         self.started_at = self.heartbeat_at = self.renewed_at = time.monotonic()
         self.is_restarted = False
@@ -163,7 +158,7 @@ class Child:
             with contextlib.suppress(ValueError):  # a line that a full pipe truncated; the next one is complete
                 self.heartbeat = Heartbeat.parse(lines[-1])
                 self._forget_finished_tasks()
-                self._repeat_restart()
+                self._repeat_commands()
 
     def is_fresh(self, lease_s: float) -> bool:
         """Return whether its last heartbeat is recent enough to renew its leases."""
@@ -215,10 +210,25 @@ class Child:
         self.stop_by = kill_at
         self.signal(signal.SIGTERM)
 
-    def _repeat_restart(self) -> None:
-        """Send the command again if a full pipe has dropped it."""
+    def change_pool(self, changes: Mapping[str, PoolChange]) -> Pool:
+        """Let the process change its pool; return the new one, which it confirms with a heartbeat."""
+        return self._send_pool(self.pool.change(changes))
+
+    def reset_pool(self, kept: Mapping[str, PoolChange]) -> Pool:
+        """Let the process take the pool that it would have at its start."""
+        return self._send_pool(self.pool.reset(kept))
+
+    def _send_pool(self, pool: Pool) -> Pool:
+        _enlarge_pipe(self._heartbeat_fd, pool)
+        send_command(self._command_fd, "pool", pool=self.pool.message())
+        return pool
+
+    def _repeat_commands(self) -> None:
+        """Send the commands again that a full pipe has dropped."""
         if self._restart_reason and not self.heartbeat.restart_reason:
             send_command(self._command_fd, "restart", reason=self._restart_reason)
+        if not self.pool.confirm(self.heartbeat):
+            send_command(self._command_fd, "pool", pool=self.pool.message())
 
     def cancel(self, task_id: str, force_s: float) -> None:
         """Interrupt a task, and terminate the process if the task still runs after `force_s`."""
@@ -287,9 +297,6 @@ class Child:
         report = WorkerReport(
             host=socket.gethostname(),
             pid=self.pid,
-            queues=self._options.queues,
-            threads=self._options.threads,
-            async_concurrency=self._options.async_concurrency,
             started_at=moment_of(round(self._started_time * 1_000_000)),
             busy=heartbeat.busy,
             finished=heartbeat.finished,
@@ -299,6 +306,7 @@ class Child:
             runs=tuple(self._timed(run, since_s) for run in heartbeat.runs),
             state=self.reported_state,
             lost_threads=heartbeat.lost_threads,
+            **self.pool.report(),
             **supervisor,
         )
         return report.encode()
@@ -331,64 +339,3 @@ class Child:
         self.close()
         code = os.waitstatus_to_exitcode(status)
         return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-
-
-def renew_leases(
-    shard: Shard,
-    children: Sequence[Child],
-    lease_s: float,
-    control: RemoteControl | None = None,
-    infos: Mapping[str, str] = MappingProxyType({}),
-) -> str:
-    """Renew the leases of these processes in a shard; return the error message, if any.
-
-    One round trip and one timeout for all: with a timeout for each, the last ones would lose their leases while Redis
-    does not reply. The first call also reads the commands for the supervisor.
-
-    Args:
-        control: receives the commands; None: none are read.
-        infos: what is stored of each process, by the worker's id; of others it is computed.
-    """
-    control = control or RemoteControl("")
-    executed, started = control.executed(shard.name), time.perf_counter()
-    calls = []
-    for index, child in enumerate(children):
-        info = infos.get(child.worker_id) or child.info(control.facts(child.worker_id))
-        calls.append(_renewal_of(shard, child, lease_s, info, control.supervisor if index == 0 else "", executed))
-    replies = prompt_client(shard).execute_many(calls)
-    control.round_trip_s = time.perf_counter() - started if children else None
-    failed: list[str] = []
-    error: RedisError | None = None
-    for child, reply in zip(children, replies, strict=True):
-        if isinstance(reply, RedisError):
-            failed.append(str(child.pid))
-            error = reply
-        else:
-            *renewal, commands, fleet = reply
-            _apply_renewal(child, *renewal)
-            child.report_fleet(fleet)
-            if child is children[0]:
-                control.receive(commands, executed, shard.name)
-    return f"Cannot renew the leases of process {', '.join(failed)} ({error})." if failed else ""
-
-
-def _renewal_of(shard: Shard, child: Child, lease_s: float, info: str, supervisor: str, executed: str) -> Call:
-    leases = child.heartbeat.leases.items()
-    return RENEW_LEASES(
-        base=shard.base,
-        worker=child.worker_id,
-        lease_ms=round(lease_s * 1_000),
-        info=info,
-        supervisor=supervisor,
-        executed=executed if supervisor else "",
-        leases=[part for pair in leases if shard_of_token(pair[1], shard.using) == shard for part in pair],
-    )
-
-
-def _apply_renewal(child: Child, lost: Sequence[bytes], cancel_requests: Sequence[Any]) -> None:
-    child.renewed_at = time.monotonic()
-    for task_id in lost:
-        if child.has_lost(task_id.decode()):
-            logger.warning("Process %d has lost its lease of task %s.", child.pid, task_id.decode())
-    for task_id, force_ms in zip(cancel_requests[::2], cancel_requests[1::2], strict=True):
-        child.cancel(task_id.decode(), force_ms / 1_000)

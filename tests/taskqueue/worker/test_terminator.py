@@ -57,7 +57,7 @@ def test_exceeded_hard_limit_terminates_the_process(process: Process) -> None:
     assert (ack.id, ack.token, ack.outcome, why) == ("a", "t1", "failed", "has reached its hard time limit of 2 s")
     assert min(process.child.deadlines()) == PAST
     process.child.terminate(ack, FUTURE)
-    assert commands(process) == [["terminate", "a", "t1", "", 0]]
+    assert commands(process) == [["terminate", "a", "t1", "", 0, None]]
     assert process.child.overdue(time.monotonic()) == [], "once is enough"
     assert min(process.child.deadlines()) == FUTURE
 
@@ -81,7 +81,7 @@ def test_cancelled_task_is_interrupted_and_its_process_terminated_after_the_grac
     process.child.cancel("a", 0.0)
     process.child.cancel("a", 1_000.0)
 
-    assert commands(process) == [["cancel", "a", "t1", "", 0]] * 3
+    assert commands(process) == [["cancel", "a", "t1", "", 0, None]] * 3
     [(ack, why)] = process.child.overdue(time.monotonic())
     assert (ack.id, ack.outcome, why) == ("a", "cancelled", "was cancelled and still runs")
 
