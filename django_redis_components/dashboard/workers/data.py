@@ -33,6 +33,7 @@ def _worker(worker: WorkerInfo, listed: WorkerPage) -> dict[str, Any]:
         **fields_of(worker),
         "is_lost": not worker.is_alive,
         "runs": [_run(run, worker, listed) for run in worker.runs],
+        "changes": [each._asdict() for each in worker.changes],
     }
 
 
