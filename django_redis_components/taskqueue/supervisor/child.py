@@ -25,7 +25,7 @@ from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.supervisor.child_pool import ChildPool
 from django_redis_components.taskqueue.supervisor.measurements import Throughput, resident_bytes
 from django_redis_components.taskqueue.worker.execution import cancelled, timed_out
-from django_redis_components.taskqueue.worker.ipc import Heartbeat, PrefetchedLeases, send_command
+from django_redis_components.taskqueue.worker.ipc import CommandWriter, Heartbeat, PrefetchedLeases
 from django_redis_components.taskqueue.worker.prefetch_amount import MAX_PREFETCH
 from django_redis_components.taskqueue.worker.process import Closable, run_and_exit
 from django_redis_components.taskqueue.worker.process_signals import BLOCKED_SIGNALS, QUIET
@@ -123,7 +123,7 @@ class Child:
         self._log_buffer = log_buffer
         self.heartbeat = Heartbeat({})
         self._heartbeat_fd = heartbeat_fd
-        self._command_fd = command_fd
+        self._commands = CommandWriter(command_fd)
         self.pool = pool
         self._started_time = time.time()
         self.started_at = self.heartbeat_at = self.renewed_at = time.monotonic()
@@ -148,7 +148,8 @@ class Child:
         return time.monotonic() - self.started_at
 
     def read_heartbeats(self) -> None:
-        """Read what the process has written."""
+        """Read what the process has written; write what it has not been sent of a command."""
+        self._commands.flush()
         with contextlib.suppress(BlockingIOError):
             while chunk := os.read(self._heartbeat_fd, 1 << 16):
                 self._unread += chunk
@@ -183,17 +184,17 @@ class Child:
 
     def request_heartbeat(self) -> None:
         """Request a heartbeat now."""
-        send_command(self._command_fd, "heartbeat")
+        self._commands.send("heartbeat")
 
     def report_fleet(self, count: int) -> None:
         """Let the process know how many worker processes there are, if that has changed."""
         if count != self._fleet:
             self._fleet = count
-            send_command(self._command_fd, "fleet", fleet=count)
+            self._commands.send("fleet", fleet=count)
 
     def request_stack(self, task_id: str, op: str) -> None:
         """Let the process send the stack of a running task to the operator who has asked for it."""
-        send_command(self._command_fd, "stack", task_id, op)
+        self._commands.send("stack", task_id, op)
 
     def quiet(self) -> None:
         """Let the process fetch nothing more, and stay."""
@@ -203,7 +204,7 @@ class Child:
     def restart(self, reason: str) -> None:
         """Let the process fetch nothing more, and exit after its running tasks; its successor starts at once."""
         self._restart_reason = reason
-        send_command(self._command_fd, "restart", reason=reason)
+        self._commands.send("restart", reason=reason)
 
     def stop(self, kill_at: float) -> None:
         """Let the process exit when its running tasks have finished, or after the grace period."""
@@ -220,20 +221,20 @@ class Child:
 
     def _send_pool(self, pool: Pool) -> Pool:
         _enlarge_pipe(self._heartbeat_fd, pool)
-        send_command(self._command_fd, "pool", pool=self.pool.message())
+        self._commands.send("pool", pool=self.pool.message())
         return pool
 
     def _repeat_commands(self) -> None:
         """Send the commands again that a full pipe has dropped."""
         if self._restart_reason and not self.heartbeat.restart_reason:
-            send_command(self._command_fd, "restart", reason=self._restart_reason)
+            self._commands.send("restart", reason=self._restart_reason)
         if not self.pool.confirm(self.heartbeat):
-            send_command(self._command_fd, "pool", pool=self.pool.message())
+            self._commands.send("pool", pool=self.pool.message())
 
     def cancel(self, task_id: str, force_s: float) -> None:
         """Interrupt a task, and terminate the process if the task still runs after `force_s`."""
         token = self.heartbeat.leases[task_id]
-        send_command(self._command_fd, "cancel", task_id, token)
+        self._commands.send("cancel", task_id, token)
         force_at = time.monotonic() + force_s
         if task_id in self._cancelled:
             force_at = min(force_at, self._cancelled[task_id][1])
@@ -261,7 +262,7 @@ class Child:
         """Let the process exit because of a task whose outcome is `ack`."""
         self.final_acks[ack.id] = ack
         self.kill_at = min(self.kill_at, kill_at)
-        send_command(self._command_fd, "terminate", ack.id, ack.token)
+        self._commands.send("terminate", ack.id, ack.token)
 
     def _is_final(self, task_id: str) -> bool:
         return task_id in self.final_acks
@@ -324,7 +325,7 @@ class Child:
     def close(self) -> None:
         """Close the supervisor's ends of the pipes, and its access to the log of the process."""
         os.close(self._heartbeat_fd)
-        os.close(self._command_fd)
+        os.close(self._commands.fd)
         if self._log_buffer is not None:
             self._log_buffer.close()
 

@@ -119,19 +119,36 @@ class ProcessCommand(NamedTuple):
     pool: Sequence[Any] | None = None
 
 
-def send_command(
-    fd: int,
-    verb: str,
-    task_id: str = "",
-    token: str = "",
-    *,
-    reason: str = "",
-    fleet: int = 0,
-    pool: Sequence[Any] | None = None,
-) -> None:
-    """Send a `ProcessCommand` to a worker process. It is dropped if the pipe is full or closed."""
-    with contextlib.suppress(BlockingIOError, BrokenPipeError):
-        os.write(fd, json.dumps(ProcessCommand(verb, task_id, token, reason, fleet, pool)).encode() + b"\n")
+class CommandWriter:
+    """The supervisor's end of the command pipe. A command may be larger than the pipe: the rest is written later."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self._rest = b""
+
+    def send(
+        self,
+        verb: str,
+        task_id: str = "",
+        token: str = "",
+        *,
+        reason: str = "",
+        fleet: int = 0,
+        pool: Sequence[Any] | None = None,
+    ) -> None:
+        """Send a `ProcessCommand` to the worker process. It is dropped if the pipe is full or closed."""
+        self.flush()
+        if not self._rest:
+            command = json.dumps(ProcessCommand(verb, task_id, token, reason, fleet, pool)).encode() + b"\n"
+            with contextlib.suppress(BlockingIOError, BrokenPipeError):
+                self._rest = command[os.write(self.fd, command) :]
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the rest of the last command."""
+        with contextlib.suppress(BlockingIOError, BrokenPipeError):
+            while self._rest:
+                self._rest = self._rest[os.write(self.fd, self._rest) :]
 
 
 class CommandReader:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -31,6 +32,7 @@ from django_redis_components.taskqueue.store.control import new_op
 from django_redis_components.taskqueue.store.pools import ALL_HOSTS, forget_kept, keep_pool, list_kept, read_kept
 from django_redis_components.taskqueue.store.workers import change_pool, command_worker, reset_pool
 from django_redis_components.taskqueue.supervisor.health import _problem_of
+from django_redis_components.taskqueue.worker.ipc import CommandReader
 from tests.conftest import components_settings
 from tests.dashboard.support import write_worker
 from tests.support import Proxy, Store, eventually
@@ -362,3 +364,26 @@ def test_hostile_report_of_a_pool_counts_as_none(redis_server: Store) -> None:
     write_worker(redis_server, "w:2.a", weights="x")
 
     assert [(each.changes, each.weights) for each in listed()] == [((), ()), ((), ())]
+
+
+def test_command_that_is_larger_than_the_pipe_arrives_whole() -> None:
+    process = Process()
+    queues = ",".join(f"{number:03}{'q' * 190}" for number in range(100))
+    fcntl.fcntl(process.commands, fcntl.F_SETPIPE_SZ, 4_096)
+
+    process.child.change_pool({"queues": PoolChange(queues, "anna", moment_of(0), is_kept=False)})
+    process.child.restart("sent meanwhile: the pipe is full")
+    reader = CommandReader(process.commands)
+    commands = []
+    while not commands:
+        reader.read()
+        process.child.read_heartbeats()
+        commands = reader.take()
+
+    [command] = commands
+    assert command.pool is not None
+    assert ",".join(command.pool[3]) == queues
+    process.write(json.dumps({"leases": {}, "pool": 1, "threads": 3}) + "\n")
+    reader.read()
+    assert [each.verb for each in reader.take()] == ["restart"], "what was dropped is sent again"
+    process.close()

@@ -16,7 +16,7 @@ from django_redis_components.taskqueue import get_queue
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.supervisor import termination
 from django_redis_components.taskqueue.supervisor.termination import CHECKS_S, CancelListener, Terminator
-from django_redis_components.taskqueue.worker.ipc import CommandReader, ProcessCommand, send_command
+from django_redis_components.taskqueue.worker.ipc import CommandReader, CommandWriter, ProcessCommand
 from tests.support import Proxy, Store, eventually
 from tests.taskqueue.supervisor.support import Process
 from tests.taskqueue.support import Held, base_key, new_fetcher, queue_key, recover, running_worker
@@ -210,8 +210,9 @@ def test_partial_commands_are_not_read() -> None:
     read_fd, write_fd = os.pipe()
     reader = CommandReader(read_fd)
 
-    send_command(write_fd, "cancel", "a", "t1")
-    send_command(write_fd, "heartbeat")
+    writer = CommandWriter(write_fd)
+    writer.send("cancel", "a", "t1")
+    writer.send("heartbeat")
     os.write(write_fd, b'["terminate", "b"')
     assert reader.read()
     assert reader.take() == [ProcessCommand("cancel", "a", "t1"), ProcessCommand("heartbeat")]
