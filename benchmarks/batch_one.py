@@ -6,8 +6,8 @@ import sys
 
 from django.core.management import execute_from_command_line
 
-from django_redis_components.taskqueue.worker import prefetch
+from django_redis_components.taskqueue.worker import prefetch_amount
 
 if __name__ == "__main__":
-    prefetch.MAX_PREFETCH = 0
+    prefetch_amount.MAX_PREFETCH = 0
     execute_from_command_line(sys.argv)

@@ -12,6 +12,7 @@ from django.utils.dateparse import parse_datetime
 
 from django_redis_components.core.keys import validate_name
 from django_redis_components.core.units import aware, parse_duration, to_seconds
+from django_redis_components.taskqueue.pool import parse_queues
 
 
 def whole_number(low: int, high: int) -> Callable[[str], int]:
@@ -76,6 +77,15 @@ def weights(text: str) -> dict[str, int]:
             raise ArgumentTypeError(f"{part!r}: expected an integer from 1 to 1000 as the weight.")
         found[queue(name)] = int(number)
     return found
+
+
+def ordered_queues(text: str) -> str:
+    """Parse NAME,NAME in strict order, or NAME=WEIGHT,NAME=WEIGHT."""
+    try:
+        parse_queues(text)
+    except ValueError as exc:
+        raise ArgumentTypeError(str(exc)) from None
+    return text
 
 
 def address(text: str) -> tuple[str, int]:

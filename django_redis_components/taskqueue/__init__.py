@@ -41,6 +41,7 @@ shards, shard_clients       where data of the queue lives: a connection and a ha
 store/                      the scripts, and the flows that call them: messages, records, queues
 flows/                      chains and groups
 schedules/                  periodic tasks: decorators, due times, the scheduler of the poller
+pool                        threads, coroutines and queues of a process, and their changes
 stats/                      what the dashboard reads: counters, histograms, errors, workers
 worker/                     a worker process: fetcher, threads, event loop, runs, time limits
 supervisor/                 the process that forks workers, renews their leases, kills and replaces them
@@ -77,6 +78,7 @@ q:<queue>:expired             list    the same of tasks that expired before they
 wakeup:q:<queue>, :poller     zset    wakeup keys; they carry no task                          60 s
 wakeup:s:<supervisor>         zset    wakeup key: a task was cancelled, or a command waits     60 s
 commands:<supervisor>         list    commands to its processes that it has not executed       60 s
+kept_pools                    hash    changed pools that processes take at their start         resetting
 stack:<op>                    string  stack of a running task, which an operator asked for     60 s
 queues, workers, idle_queues  zset    names by first use; ids by heartbeat; unused queues      the poller
 worker:<id>                   string  state that a worker reports, JSON                        40 leases

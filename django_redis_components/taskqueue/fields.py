@@ -210,6 +210,9 @@ class Key:
     worker = "worker"
     #: List by supervisor: "until_ms at_ms op verb target author" of each command that it has not executed.
     commands = "commands"
+    #: Hash by host, command line and name of the value: "at_ms value author" of each changed value of a pool that
+    #: processes take at their start.
+    kept_pools = "kept_pools"
     #: Zset of versions of the site's code by when a worker first reported them.
     deploys = "deploys"
     #: Zset of supervisors by that time of their version.

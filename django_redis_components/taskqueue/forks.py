@@ -58,6 +58,11 @@ def close_in_children(*descriptors: int) -> None:
     _descriptors.update(descriptors)
 
 
+def keep_in_children(*descriptors: int) -> None:
+    """Undo `close_in_children`: this process has closed these file descriptors, and may use their numbers again."""
+    _descriptors.difference_update(descriptors)
+
+
 def call_in_children(callback: Callable[[], object]) -> None:
     """Call this in forked children, in the thread that forked. It must not raise."""
     _callbacks.append(callback)

@@ -62,7 +62,7 @@ TASKQUEUE_LAYERS: tuple[tuple[str, ...], ...] = (
         "unique",
     ),
     ("defaults", "options", "record", "registry", "shards"),
-    ("shard_clients",),
+    ("pool", "shard_clients"),
     ("store",),
     (
         "enqueue",

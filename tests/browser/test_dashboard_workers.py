@@ -53,6 +53,38 @@ def test_a_worker_is_stopped_on_an_accessible_page(
     assert waiting() == {"app-1:aa": "stop"}
 
 
+@pytest.mark.parametrize(
+    ("scheme", "width", "options"),
+    [("light", 1280, {"locale": "zh-CN"}), ("dark", 360, {"locale": "ar"})],
+    ids=["light, Chinese", "dark, narrow, right to left"],
+)
+def test_a_pool_is_changed_by_an_accessible_form(
+    scheme: str, width: int, options: dict[str, Any], site: str, redis_server: Store, open_page: Callable[..., Page]
+) -> None:
+    line = "default --threads 8 --async-concurrency 100"
+    changes = [["threads", "8", "anna", 1_790_000_000_000, 1]]
+    report = {**REPORT, "command_line": line, "async_concurrency": 100, "threads": 6, "changes": changes}
+    for worker in ("app-1:aa.1", "app-2:bb.1"):
+        write_worker(redis_server, worker, seen_s=-600, **report)  # alive however slow the browser is
+    page = open_page(scheme, width, **options)
+    sign_in(page, site)
+
+    page.goto(site + WORKERS)
+    page.locator("[data-drc-pause]").click()
+    assert violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.locator(f"a[href='{WORKERS}pool/?id=app-1%3Aaa&id=app-2%3Abb&all=1']").press("Enter")
+    assert violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.locator("input[name=threads]").fill("4")
+    page.locator("input[name=queues]").fill("mail=5,default=1")
+    page.locator("input[name=keep]").press("Space")
+    page.locator("form.drc-form[method=post] button").press("Enter")
+
+    expect(page.locator(".messagelist")).to_be_visible()
+    assert waiting() == {"app-1:aa": "pool", "app-2:bb": "pool"}
+
+
 def test_fifty_processes_are_a_line_each_and_details_stay_open(
     site: str, redis_server: Store, open_page: Callable[..., Page]
 ) -> None:

@@ -91,6 +91,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "schedule/remove/": ("remove_schedule", "?name=hourly"),
     "worker/quiet/": ("quiet_worker", "?id=here:1:abc"),
     "worker/resume/": ("quiet_worker", "?id=here:1:abc"),
+    "worker/pool/": ("change_worker_pool", "?id=here:1:abc"),
+    "worker/reset/": ("change_worker_pool", "?id=here:1:abc"),
     "worker/restart/": ("restart_worker", "?id=here:1:abc"),
     "worker/stop/": ("stop_worker", "?id=here:1:abc"),
     "incident/acknowledge/": ("acknowledge_problem", "?problem=paused:mail"),
@@ -172,7 +174,7 @@ def fill(store: Store) -> dict[str, Any]:
     lock.acquire()
     hit_recorded(limit, "ada")
     Schedules().add("hourly", note, every=3_600, args=["x"])
-    write_worker(store, "here:1:abc", queues=["mail"])
+    write_worker(store, "here:1:abc", queues=["mail"], command_line="mail --threads 8 --async-concurrency 100")
     write_poller(store)
     UniqueVisitors("default").add("a", "b")
     SignIns("default").sign_in(7)

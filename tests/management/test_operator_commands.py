@@ -17,7 +17,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.locks import Lock, LockNotOwned, ReadWriteLock
 from django_redis_components.locks.lock import PlainKind
 from django_redis_components.management.base import system_user
-from django_redis_components.management.redis import workers
+from django_redis_components.management.redis.workers import group as workers
 from django_redis_components.ratelimits import RateLimit
 from django_redis_components.semaphores import Semaphore
 from django_redis_components.taskqueue import chain, group

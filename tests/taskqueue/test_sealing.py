@@ -88,6 +88,17 @@ def is_stored(store: Store, text: str = SECRET) -> bool:
     return text in repr(found)
 
 
+def test_sealed_arguments_are_secret_and_not_bound_to_their_task(redis_server: Store) -> None:
+    """As documented: who can write to Redis may copy the arguments of one task to another."""
+    source, target = sealed.enqueue(SECRET), sealed.enqueue("other")
+    body = redis_server.raw.hget(base_key(redis_server, "t", source.id), "b")
+    assert redis_server.raw.hset(base_key(redis_server, "t", target.id), "b", body) == 0
+
+    work_off()
+
+    assert recorded == [SECRET, SECRET]
+
+
 @pytest.mark.contract
 def test_arguments_are_sealed_in_redis_and_open_in_the_task(store: Store) -> None:
     result = sealed.enqueue(SECRET)

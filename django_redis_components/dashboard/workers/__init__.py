@@ -16,6 +16,7 @@ class WorkersPage(Page):
     permission = "view_overview"
     permissions = (
         ("quiet_worker", "Can quiet and resume workers"),
+        ("change_worker_pool", "Can change the threads, coroutines and queues of workers"),
         ("restart_worker", "Can restart worker processes"),
         ("stop_worker", "Can stop workers"),
     )

@@ -14,25 +14,22 @@ from redis.exceptions import RedisError
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
-from django_redis_components.core.protocol import Flow, run
+from django_redis_components.core.protocol import run
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import clients, formats, outages, responses, verbs
 from django_redis_components.dashboard.elements import TaskLine
 from django_redis_components.dashboard.formats import number
-from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.parameters import InvalidParameter
-from django_redis_components.dashboard.shard_reads import of_shards
 from django_redis_components.dashboard.verb import Verb
 from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation
-from django_redis_components.dashboard.workers.rows import MAX_TARGETS
+from django_redis_components.dashboard.workers import pool_views
+from django_redis_components.dashboard.workers import targets as of_targets
 from django_redis_components.taskqueue.exceptions import WorkerDoesNotExist
-from django_redis_components.taskqueue.stats.merging import merged_workers
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
-from django_redis_components.taskqueue.stats.workers import find_workers
 from django_redis_components.taskqueue.store.control import new_op
-from django_redis_components.taskqueue.store.workers import MAX_ID, command_worker
+from django_redis_components.taskqueue.store.workers import command_worker
 
 #: The verb of each command.
 VERBS: dict[str, Verb] = {
@@ -49,20 +46,18 @@ def change(request: PageRequest, command: str) -> HttpResponse:
     """Ask for confirmation of a command (GET), or send it (POST). The caller has checked the permission."""
     verb, back = VERBS[command], request.links.here
     ticket = verbs.ticket_of(request.http, verb)
-    targets = ticket.selection.get("ids") or _ids(request)
-    if not 0 < len(targets) <= MAX_TARGETS or not all(0 < len(target) <= MAX_ID for target in targets):
-        text = _("Required: id, at most %(most)s characters; at most %(times)s times.") % {
-            "most": MAX_ID,
-            "times": MAX_TARGETS,
-        }
-        return responses.bad_request(request, InvalidParameter(text))
+    targets = ticket.selection.get("ids") or of_targets.ids_of(request)
+    try:
+        of_targets.check_ids(targets)
+    except InvalidParameter as exc:
+        return responses.bad_request(request, exc)
     if ticket.is_confirmed:
         noun = "worker" if len(targets) == 1 else "workers"
         action = f"{command.capitalize()} {noun} {', '.join(map(repr, targets))}"
         execute = partial(_send, targets, command, request.author, ticket.selection["op"])
         return verbs.execute(request, Change(verb, ", ".join(targets), action, execute, back))
     try:
-        workers = run(clients.client(conf.settings().dashboard.using), _find_all(targets))
+        workers = run(clients.client(conf.settings().dashboard.using), of_targets.find_all(targets))
     except (RedisError, RedisComponentsError) as exc:
         outage = outages.outage_of(exc, str(connections.endpoint(conf.settings().dashboard.using)))
         return responses.outage_response(request, outage)
@@ -75,34 +70,13 @@ def change(request: PageRequest, command: str) -> HttpResponse:
     return verbs.confirm(request, confirmation, ticket.problem)
 
 
-def _ids(request: PageRequest) -> list[str]:
-    """Return the ids of the form or the URL, each once."""
-    return list(dict.fromkeys(request.http.POST.getlist("id") or request.http.GET.getlist("id")))
-
-
-def _find_all(targets: Sequence[str]) -> Flow[list[WorkerInfo]]:
-    """Read the workers of all targets."""
-    found = yield from of_shards(lambda shard: gather_values([find_workers(shard, target) for target in targets]))
-    return merged_workers([[worker for page in pages for worker in page.workers] for pages in found.values()])
-
-
-def _to_any_shard(target: str, command: str, author: str, op: str) -> Flow[None]:
-    """Send a command to the first shard that accepts it. Workers read all, and execute an operation once."""
-    *others, last = clients.shown_shards().shards
-    for shard in others:
-        try:
-            return (yield from command_worker(shard, target, command, author, op))
-        except RedisError:
-            continue
-    return (yield from command_worker(last, target, command, author, op))
-
-
 def _send(targets: Sequence[str], command: str, author: str, op: str) -> ChangeOutcome:
     """Send a command to all targets, each in a round trip of its own."""
     client, refused = clients.client(conf.settings().dashboard.using), []
     for index, target in enumerate(targets):
         try:  # a repetition of the same operation would not be sent
-            run(client, _to_any_shard(target, command, author, f"{op}-{index}"))
+            send = partial(command_worker, target=target, verb=command, author=author, op=f"{op}-{index}")
+            run(client, of_targets.to_any_shard(send))
         except WorkerDoesNotExist as exc:
             refused.append(str(exc))
     if len(refused) == len(targets):
@@ -123,7 +97,7 @@ def _confirmation(
     fields: dict[str, str],
     back: str,
 ) -> Confirmation:
-    name = {"name": ", ".join(dict.fromkeys(_name(target, workers) for target in targets))}
+    name = {"name": of_targets.names_of(targets, workers)}
     titles = {
         "quiet": _("Quiet %(name)s"),
         "resume": _("Resume %(name)s"),
@@ -145,42 +119,14 @@ def _confirmation(
         title=titles[command] % name,
         button=buttons[command],
         back=back,
-        facts=_facts(workers),
+        facts=of_targets.facts_of(workers),
         checks=_checks(command, workers, is_supervisor=workers[0].supervisor in targets) if workers else [],
         sample=sample[:SAMPLE],
         sample_note=sample_note,
         fields=fields,
-        impossible=_impossible(workers),
+        impossible=of_targets.why_impossible(workers),
         is_danger=command == "stop",
     )
-
-
-def _name(target: str, workers: list[WorkerInfo]) -> str:
-    """Return the host and the process id of a worker or a supervisor, or the id of an unknown one."""
-    worker = next((each for each in workers if target in (each.id, each.supervisor)), None)
-    if worker is None:
-        return target
-    pid = worker.supervisor_pid if target == worker.supervisor else worker.pid
-    return f"{worker.host} · {pid}" if pid else target
-
-
-def _facts(workers: list[WorkerInfo]) -> list[tuple[str, str]]:
-    if not workers:
-        return []
-    busy, threads = sum(worker.busy for worker in workers), sum(worker.threads for worker in workers)
-    return [
-        (_("Processes"), number(len(workers))),
-        (_("Queues"), ", ".join(dict.fromkeys(queue for worker in workers for queue in worker.queues))),
-        (_("Busy"), _("%(busy)s of %(threads)s") % {"busy": number(busy), "threads": number(threads)}),
-    ]
-
-
-def _impossible(workers: list[WorkerInfo]) -> str:
-    if not workers:
-        return _("No worker has this id. It may have exited.")
-    if not any(worker.is_alive for worker in workers):
-        return _("This worker is lost: it sends no heartbeat, and would not execute the command.")
-    return ""
 
 
 def _checks(command: str, workers: list[WorkerInfo], *, is_supervisor: bool) -> list[Check]:
@@ -210,4 +156,4 @@ def _checks(command: str, workers: list[WorkerInfo], *, is_supervisor: bool) -> 
 
 
 #: The view of each verb.
-VIEWS = tuple((verb, partial(change, command=command)) for command, verb in VERBS.items())
+VIEWS = (*((verb, partial(change, command=command)) for command, verb in VERBS.items()), *pool_views.VIEWS)

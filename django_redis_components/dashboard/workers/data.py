@@ -34,6 +34,7 @@ def _worker(worker: WorkerInfo, listed: WorkerPage) -> dict[str, Any]:
         "is_lost": not worker.is_alive,
         **({"alive_in": listed.alive_in[worker.id]} if worker.id in listed.alive_in else {}),
         "runs": [_run(run, worker, listed) for run in worker.runs],
+        "changes": [each._asdict() for each in worker.changes],
     }
 
 

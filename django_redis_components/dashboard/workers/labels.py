@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
 from django_redis_components.dashboard import formats
-from django_redis_components.taskqueue.stats.worker_reports import WorkerCommand, WorkerInfo
+from django_redis_components.taskqueue.stats.worker_reports import ChangedValue, WorkerCommand, WorkerInfo
 from django_redis_components.taskqueue.stats.workers import HeldTask
 
 #: Bytes in a MiB.
@@ -64,6 +64,8 @@ def actions() -> dict[str, str]:
     return {
         "quiet": pgettext("worker", "Quiet…"),
         "resume": pgettext("worker", "Resume…"),
+        "pool": pgettext("worker", "Change pool…"),
+        "reset": pgettext("worker", "Reset pool…"),
         "restart": pgettext("worker", "Restart…"),
         "stop": pgettext("worker", "Stop…"),
     }
@@ -74,6 +76,8 @@ def command_note(command: WorkerCommand, now: datetime) -> str:
     verbs = {
         "quiet": _("Quiet requested by %(author)s at %(time)s: %(outcome)s"),
         "resume": _("Resume requested by %(author)s at %(time)s: %(outcome)s"),
+        "pool": _("Change of the pool requested by %(author)s at %(time)s: %(outcome)s"),
+        "reset": _("Reset of the pool requested by %(author)s at %(time)s: %(outcome)s"),
         "restart": _("Restart requested by %(author)s at %(time)s: %(outcome)s"),
         "stop": _("Stop requested by %(author)s at %(time)s: %(outcome)s"),
     }
@@ -85,6 +89,10 @@ def command_note(command: WorkerCommand, now: datetime) -> str:
         "restarting": _("it was restarting."),
         "quiet": _("refused, its supervisor is quiet. Resume that."),
         "not_quiet": _("it was not quiet."),
+        "threads": _("its system has too few threads."),
+        "queue": _("refused, it does not know one of the queues. Its log names it."),
+        "unknown": _("refused, its release does not know this command."),
+        "unavailable": _("Redis did not answer. Send it again."),
     }
     if command.verb not in verbs:
         return ""
@@ -92,6 +100,32 @@ def command_note(command: WorkerCommand, now: datetime) -> str:
         "author": command.author,
         "time": formats.timestamp(command.at, now).text,
         "outcome": outcomes.get(command.outcome, command.outcome),
+    }
+
+
+def pool_note(changed: ChangedValue, worker: WorkerInfo, now: datetime) -> str:
+    """Return what was changed of a pool, by whom, and until when."""
+    texts = {
+        "threads": (
+            _("%(value)s threads, configured %(configured)s, changed by %(author)s at %(time)s until restart"),
+            _("%(value)s threads, configured %(configured)s, changed by %(author)s at %(time)s and kept"),
+        ),
+        "coroutines": (
+            _("%(value)s coroutines, configured %(configured)s, changed by %(author)s at %(time)s until restart"),
+            _("%(value)s coroutines, configured %(configured)s, changed by %(author)s at %(time)s and kept"),
+        ),
+        "queues": (
+            _("Queues %(value)s, configured %(configured)s, changed by %(author)s at %(time)s until restart"),
+            _("Queues %(value)s, configured %(configured)s, changed by %(author)s at %(time)s and kept"),
+        ),
+    }
+    if changed.name not in texts:
+        return ""
+    return texts[changed.name][changed.is_kept] % {
+        "value": worker.pool.value(changed.name),
+        "configured": changed.configured,
+        "author": changed.author,
+        "time": formats.timestamp(changed.at, now).text,
     }
 
 

@@ -49,9 +49,11 @@ def context(request: PageRequest, snapshot: Snapshot[WorkerPage]) -> dict[str, A
     """Return the context of the templates: the workers, lost ones first."""
     listed, after = snapshot.value, request.query
     cut_off = _("The %(count)s workers with the latest heartbeats are listed.") % {"count": number(MAX_LISTED)}
+    builder = RowBuilder(listed, request.links.verbs(), request.links.task)
     page = {
+        "actions": builder.of_all(),
         "tiles": [*_tiles(listed, is_part=bool(listed.next or after))],
-        "groups": RowBuilder(listed, request.links.verbs(), request.links.task).groups(),
+        "groups": builder.groups(),
         "has_shards": len(shown_shards().shards) > 1,
         "next": urlencode({"after": listed.next}) if listed.next else "",
         "is_first": not after,

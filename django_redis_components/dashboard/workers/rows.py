@@ -9,7 +9,7 @@ from typing import Any
 
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import ngettext, pgettext
 
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.elements import NO_VALUE, MeteredValue, anchor_of
@@ -76,7 +76,6 @@ class RowBuilder:
     def _group(self, host: str, version: str, workers: list[WorkerInfo], newest: str) -> dict[str, Any]:
         live = [worker for worker in workers if worker.is_alive]
         lost, supervisors = len(workers) - len(live), list(dict.fromkeys(worker.supervisor for worker in live))
-        states = {labels.state_of(worker) for worker in live}
         processes = ngettext("%(count)s process", "%(count)s processes", len(workers)) % {"count": number(len(workers))}
         return {
             "id": f"{host} {version}",
@@ -85,7 +84,7 @@ class RowBuilder:
             "is_old": bool(newest and version and version != newest),
             "note": processes,
             "lost": ngettext("%(count)s lost", "%(count)s lost", lost) % {"count": number(lost)} if lost else "",
-            "actions": [*self._actions(supervisors, states)] if 0 < len(supervisors) <= MAX_TARGETS else [],
+            "actions": [*self._actions(supervisors, live)] if 0 < len(supervisors) <= MAX_TARGETS else [],
             "rows": [self._row(worker) for worker in sorted(workers, key=lambda worker: worker.is_alive)],
         }
 
@@ -101,9 +100,10 @@ class RowBuilder:
             "name": str(worker.pid) if worker.pid else worker.id,
             "state": self._states[labels.state_of(worker)],
             "note": self._command_note(worker.id, [worker]) or self._command_note(worker.supervisor, siblings),
+            "changes": [labels.pool_note(each, worker, self.listed.at) for each in worker.changes],
             "fate": self._fate(siblings) if not worker.is_alive else "",
             "shards": shards_text(self.listed.alive_in[worker.id]) if worker.id in self.listed.alive_in else "",
-            "queues": ", ".join(worker.queues),
+            "queues": worker.pool.value("queues").replace(",", ", "),
             "busy": MeteredValue(_("%(busy)s of %(threads)s") % busy, _share(worker.busy, worker.threads)),
             "rate": NO_VALUE if worker.per_minute is None else formats.rate(worker.per_minute),
             "memory": self._memory(worker),
@@ -122,6 +122,7 @@ class RowBuilder:
         if worker.supervisor_pid:
             supervisor = f"{worker.host} · {worker.supervisor_pid}"
         yield _("Supervisor"), supervisor
+        yield _("Coroutines"), number(worker.async_concurrency) if worker.async_concurrency else ""
         yield _("Poller"), labels.poller(worker.poller)
         yield _("Round trip"), "" if worker.round_trip is None else labels.milliseconds(worker.round_trip)
         yield _("Finished"), number(worker.finished)
@@ -179,17 +180,31 @@ class RowBuilder:
         if state == "lost":
             return
         if len(siblings) > 1 and not (state == "quiet" and states == {"quiet"}):
-            yield _("Process %(pid)s") % {"pid": worker.pid or worker.id}, [*self._actions([worker.id], {state})]
+            yield _("Process %(pid)s") % {"pid": worker.pid or worker.id}, [*self._actions([worker.id], [worker])]
         name = worker.supervisor_pid or worker.supervisor
         text = ngettext(
             "Supervisor %(pid)s, %(count)s process", "Supervisor %(pid)s, %(count)s processes", len(siblings)
         )
         label = text % {"pid": name, "count": number(len(siblings))}
-        yield label, [*self._actions([worker.supervisor], states)]
+        yield label, [*self._actions([worker.supervisor], siblings)]
 
-    def _actions(self, targets: Sequence[str], states: set[str]) -> Iterable[Action]:
-        """Yield the commands that make sense in these states."""
+    def of_all(self) -> list[Action]:
+        """Return the change of the pools of all workers, if they are on several hosts and on this page."""
+        live = [worker for worker in self.listed.workers if worker.is_alive]
+        supervisors = list(dict.fromkeys(worker.supervisor for worker in live))
+        is_whole = len(self.listed.workers) >= self.listed.total and len(supervisors) <= MAX_TARGETS
+        if not is_whole or len({worker.host for worker in live}) < 2:
+            return []
+        found = [action for action in self._actions(supervisors, live) if action.command == "pool"]
+        label = pgettext("worker", "Change the pool of all workers…")
+        return [dataclasses.replace(action, label=label, url=f"{action.url}&all=1") for action in found]
+
+    def _actions(self, targets: Sequence[str], workers: Sequence[WorkerInfo]) -> Iterable[Action]:
+        """Yield the commands that make sense in the states of these workers."""
+        states = {labels.state_of(worker) for worker in workers}
         wanted = {
+            "pool": "working" in states and any(worker.command_line for worker in workers),
+            "reset": any(worker.changes for worker in workers),
             "quiet": bool(states & {"working"}),
             "resume": "quiet" in states,
             "restart": bool(states & {"working"}),

@@ -18,6 +18,7 @@ from django_redis_components.management.arguments import address, queue, weights
 from django_redis_components.management.base import ExitCode
 from django_redis_components.management.plain_output import PlainOutputCommand
 from django_redis_components.management.posix import require_posix
+from django_redis_components.taskqueue.pool import MAX_COROUTINES, MAX_THREADS
 from django_redis_components.taskqueue.store.workers import THREADS
 from django_redis_components.taskqueue.worker.options import ASYNC_CONCURRENCY, WorkerOptions
 
@@ -130,14 +131,14 @@ def _queues(names: Sequence[str], weighted: dict[str, int]) -> tuple[tuple[str, 
 def _add_concurrency_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--threads",
-        type=whole_number(1, 1_000),
+        type=whole_number(1, MAX_THREADS),
         default=THREADS,
         metavar="N",
         help=f"concurrent tasks in one process, 1 to 1000 (default: {THREADS})",
     )
     parser.add_argument(
         "--async-concurrency",
-        type=whole_number(1, 10_000),
+        type=whole_number(1, MAX_COROUTINES),
         default=ASYNC_CONCURRENCY,
         metavar="N",
         help="concurrent async def tasks on the event loop of one process, beside the threads, 1 to 10000"

@@ -9,10 +9,13 @@ from typing import Any, NamedTuple
 
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import aware, moment_of
+from django_redis_components.taskqueue.pool import Pool
 from django_redis_components.taskqueue.store.workers import MAX_RUNS
 
 #: Characters of a text in a worker's report, and the largest number.
 MAX_TEXT, MAX_FIGURE = 200, 1e15
+#: Changed values of a report, and characters of one.
+MAX_CHANGES, MAX_QUEUES_TEXT = 3, 4_000
 #: Leases without a heartbeat after which a worker is silent: an open page shows its death within 15 s by default.
 SILENT_LEASES = 2 / 3
 
@@ -37,8 +40,10 @@ class WorkerCommand:
     """A command to a worker process or to its supervisor.
 
     Attributes:
-        verb: quiet, resume, restart or stop.
-        outcome: done, or why it could not be executed: gone, stopping, restarting, quiet, not_quiet; "" while it waits.
+        verb: quiet, resume, restart, stop, pool or reset.
+        outcome: done, or why it could not be executed: gone, stopping, restarting, quiet, not_quiet, threads (the
+            system has too few), queue (the worker does not know it), unknown (the command), unavailable (Redis); ""
+            while it waits.
         target: id of the process or of the supervisor.
     """
 
@@ -49,12 +54,32 @@ class WorkerCommand:
     target: str
 
 
+class ChangedValue(NamedTuple):
+    """A value of a worker's pool that was changed. A list in JSON, with the time in milliseconds.
+
+    Attributes:
+        name: threads, coroutines or queues.
+        configured: the value by the command line.
+        author, at: who has changed it, and when.
+        is_kept: whether processes that start later take it, too; otherwise it lasts until the restart of the process.
+    """
+
+    name: str
+    configured: str
+    author: str
+    at: datetime
+    is_kept: bool
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerReport:
     """What a supervisor reports about a worker process with each heartbeat.
 
     Attributes:
-        threads, async_concurrency: tasks that it runs at once in threads, and on its event loop.
+        threads, async_concurrency: tasks that it runs at once in threads, and on its event loop, as changed last.
+        queues, weights: that it serves, as changed last; no weights: in strict order.
+        command_line: the arguments of its pool; "" if its release cannot change the pool while it runs.
+        changes: the values of the pool that differ from these.
         state: working, quiet (it fetches no more tasks), restarting (its successor takes over) or stopping.
         version: of the site's code; "" if unknown.
         poller: of the supervisor: active, standby or none.
@@ -85,6 +110,9 @@ class WorkerReport:
     lost_threads: int = 0
     runs: tuple[WorkerRun, ...] = ()
     command: WorkerCommand | None = None
+    weights: tuple[int, ...] = ()
+    command_line: str = ""
+    changes: tuple[ChangedValue, ...] = ()
 
     def encode(self) -> str:
         """Return it as JSON, without what is as by default: about 400 bytes, and 140 for each running task."""
@@ -98,6 +126,10 @@ class WorkerReport:
         if self.command is not None:
             verb, author, at, outcome, target = dataclasses.astuple(self.command)
             report["command"] = [verb, author, round(aware(at).timestamp() * 1_000), outcome, target]
+        if self.changes:
+            report["changes"] = [
+                [*each[:3], round(aware(each.at).timestamp() * 1_000), int(each.is_kept)] for each in self.changes
+            ]
         text = json.dumps(report, separators=(",", ":"), ensure_ascii=False)
         return text.encode(errors="replace").decode()  # the server refuses a lone surrogate, with all leases
 
@@ -122,6 +154,12 @@ class WorkerInfo(WorkerReport):
     id: str
     heartbeat_age: float
     supervisor: str = ""
+
+    @property
+    def pool(self) -> Pool:
+        """Its threads, coroutines and queues."""
+        weights = self.weights if len(self.weights) == len(self.queues) else ()
+        return Pool(self.threads, self.async_concurrency, self.queues, weights)
 
     @property
     def is_alive(self) -> bool:
@@ -168,7 +206,15 @@ def _parse(report: dict[str, Any]) -> WorkerReport:
         lost_threads=int(report.get("lost_threads", 0)),
         runs=tuple(_run(*run) for run in report.get("runs", ())[:MAX_RUNS]),
         command=_command(report.get("command")),
+        weights=tuple(map(int, report.get("weights", ()))),
+        command_line=str(report.get("command_line") or "")[:MAX_TEXT],
+        changes=tuple(_changed(*each) for each in report.get("changes", ())[:MAX_CHANGES]),
     )
+
+
+def _changed(name: Any, configured: Any, author: Any, at_ms: Any, is_kept: Any) -> ChangedValue:
+    name, author = (str(text)[:MAX_TEXT] for text in (name, author))
+    return ChangedValue(name, str(configured)[:MAX_QUEUES_TEXT], author, moment_of(int(at_ms) * 1_000), bool(is_kept))
 
 
 def _run(task: Any, name: Any, queue: Any, elapsed: Any, limit: Any = 0.0) -> WorkerRun:

@@ -111,6 +111,7 @@ PURGE_UNTIL = _script(
     args=("queue", "trash", "until_us", "sequence", "part", "skip", "limit", "op"),
 )
 COMMAND_WORKER = _script("admin/command_worker", args=("target", "verb", "op", "author", "lease_ms"))
+KEEP_POOL = _script("admin/keep_pool", args=("author", "values*"))
 SCAN_TASKS = _script(
     "admin/scan_tasks",
     args=(

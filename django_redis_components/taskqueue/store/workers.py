@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from datetime import datetime
 
 from django_redis_components.core.arguments import check_choice
@@ -12,6 +13,7 @@ from django_redis_components.core.text import encodable
 from django_redis_components.core.units import moment_of, to_ms
 from django_redis_components.taskqueue.exceptions import WorkerDoesNotExist
 from django_redis_components.taskqueue.fields import Key
+from django_redis_components.taskqueue.pool import check_change, encode_change
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store.scripts import COMMAND_WORKER
 
@@ -19,6 +21,8 @@ from django_redis_components.taskqueue.store.scripts import COMMAND_WORKER
 VERBS = ("quiet", "resume", "restart", "stop")
 #: The request for the stack of a task that runs, which changes nothing.
 STACK = "stack"
+#: The changes of pools: to other values, and to those that a process takes at its start.
+POOL, RESET = "pool", "reset"
 #: Longest id of a worker, and longest name of an author.
 MAX_ID, MAX_AUTHOR = 300, 150
 #: Longest version of the code that is shown, in characters: another client may have written it.
@@ -38,7 +42,7 @@ class RemoteCommand:
         target: id of a worker process, or of the supervisor for all of its processes.
         author: who requested it.
         at: when, by the server's clock.
-        task_id: of the task whose stack is requested; "" for other commands.
+        argument: of a request for a stack the id of the task; of a change of the pool see `decode_change`.
     """
 
     op: str
@@ -46,7 +50,7 @@ class RemoteCommand:
     target: str
     author: str
     at: datetime
-    task_id: str = ""
+    argument: str = ""
 
     @classmethod
     def parse(cls, entry: bytes) -> RemoteCommand:
@@ -56,9 +60,9 @@ class RemoteCommand:
             ValueError: another client has written it.
         """
         _until_ms, at_ms, op, verb, target, author = entry.decode(errors="replace").split(" ", 5)
-        verb, _, task_id = verb.partition("/")
+        verb, _, argument = verb.partition("/")
         try:
-            return cls(op, verb, target, author, moment_of(int(at_ms) * 1_000), task_id)
+            return cls(op, verb, target, author, moment_of(int(at_ms) * 1_000), argument)
         except (OverflowError, OSError) as exc:
             raise ValueError(f"at_ms={at_ms}: expected milliseconds since the epoch.") from exc
 
@@ -77,9 +81,32 @@ def command_worker(shard: Shard, target: str, verb: str, author: str, op: str) -
         WorkerDoesNotExist: it does not exist, is lost, or does not read its commands.
     """
     check_choice(verb, "verb", VERBS)
-    if not 0 < len(target) <= MAX_ID:
-        raise ValueError(f"{target[:40]!r}: expected the id of a worker, at most {MAX_ID} characters.")
-    yield from _send(shard, target, verb, author, op)
+    yield from _send(shard, _check_target(target), verb, author, op)
+
+
+def change_pool(
+    shard: Shard, target: str, change: Mapping[str, str], author: str, op: str, *, keep: bool = False
+) -> Flow[None]:
+    """Change the pool of a worker process, or of all processes of a supervisor.
+
+    A supervisor of a release that does not know this command would take it for another one: send it only to those that
+    report a `command_line`.
+
+    Args:
+        change: see `check_change`.
+        keep: whether processes that start later take it, too; `keep_pool` stores it for them.
+
+    Raises:
+        WorkerDoesNotExist: as of `command_worker`.
+        ValueError, UnknownQueue: see `check_change`.
+    """
+    word = encode_change(check_change(change), keep=keep)
+    yield from _send(shard, _check_target(target), f"{POOL}/{word}", author, op)
+
+
+def reset_pool(shard: Shard, target: str, author: str, op: str) -> Flow[None]:
+    """Have a process, or all of a supervisor, take the pool of a process that starts now; see `change_pool`."""
+    yield from _send(shard, _check_target(target), RESET, author, op)
 
 
 def request_stack(shard: Shard, worker: str, task_id: str, author: str, op: str) -> Flow[None]:
@@ -96,13 +123,24 @@ def stack_key(shard: Shard, op: str) -> str:
     return shard.key(Key.stack, op)
 
 
+def author_text(author: str) -> str:
+    """Return the name of an author as it is stored."""
+    return encodable(" ".join(author.split())[:MAX_AUTHOR])
+
+
+def _check_target(target: str) -> str:
+    if not 0 < len(target) <= MAX_ID:
+        raise ValueError(f"{target[:40]!r}: expected the id of a worker, at most {MAX_ID} characters.")
+    return target
+
+
 def _send(shard: Shard, target: str, verb: str, author: str, op: str) -> Flow[None]:
     (stored,) = yield COMMAND_WORKER(
         base=shard.base,
         target=encodable(target),
         verb=verb,
         op=op,
-        author=encodable(" ".join(author.split())[:MAX_AUTHOR]),
+        author=author_text(author),
         lease_ms=to_ms(conf.settings().taskqueue.lease_s, "lease"),
     )
     if stored != 1:

@@ -19,13 +19,14 @@ from django.db import connections as databases
 from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue import log_handler
 from django_redis_components.taskqueue.log_handler import LogBuffer
+from django_redis_components.taskqueue.pool import Pool, PoolChange
 from django_redis_components.taskqueue.stats.worker_reports import WorkerReport, WorkerRun
 from django_redis_components.taskqueue.store.job import Ack
+from django_redis_components.taskqueue.supervisor.child_pool import ChildPool
 from django_redis_components.taskqueue.supervisor.measurements import Throughput, resident_bytes
 from django_redis_components.taskqueue.worker.execution import cancelled, timed_out
-from django_redis_components.taskqueue.worker.ipc import Heartbeat, PrefetchedLeases, send_command
-from django_redis_components.taskqueue.worker.options import WorkerOptions
-from django_redis_components.taskqueue.worker.prefetch import MAX_PREFETCH
+from django_redis_components.taskqueue.worker.ipc import CommandWriter, Heartbeat, PrefetchedLeases
+from django_redis_components.taskqueue.worker.prefetch_amount import MAX_PREFETCH
 from django_redis_components.taskqueue.worker.process import Closable, run_and_exit
 from django_redis_components.taskqueue.worker.process_signals import BLOCKED_SIGNALS, QUIET
 
@@ -33,23 +34,25 @@ from django_redis_components.taskqueue.worker.process_signals import BLOCKED_SIG
 LEASE_BYTES, PIPE_BYTES, MAX_PIPE_BYTES = 128, 1 << 16, 1 << 20
 
 
-def spawn(options: WorkerOptions, using: str, siblings: Sequence[Closable], supervisor: str) -> Child:
+def spawn(pool: ChildPool, using: str, siblings: Sequence[Closable], supervisor: str) -> Child:
     """Fork a worker process.
 
     Database connections are closed first, so that none is shared. Signals are blocked until the new process has its own
     handlers. The new process closes its siblings' pipes, so that each of them detects the supervisor's exit.
 
     Args:
+        pool: that it starts with.
         supervisor: the supervisor's id. The worker's id starts with it: `cancel` derives the wakeup key from that.
 
     Raises:
         OSError: the system has no memory, process or file descriptor left. Nothing stays open.
     """
     databases.close_all()
+    options = pool.options()
     worker_id = f"{supervisor}.{secrets.token_hex(3)}"
     with contextlib.ExitStack() as on_error:
         heartbeat_read, heartbeat_write = _open_pipe(on_error)
-        _enlarge_pipe(heartbeat_write, options)
+        _enlarge_pipe(heartbeat_write, pool.current)
         command_read, command_write = _open_pipe(on_error)
         prefetched, log_buffer = PrefetchedLeases(), log_handler.new_buffer()
         if log_buffer is not None:
@@ -68,7 +71,7 @@ def spawn(options: WorkerOptions, using: str, siblings: Sequence[Closable], supe
         on_error.pop_all()
     os.close(heartbeat_write)
     os.close(command_read)
-    return Child(pid, worker_id, heartbeat_read, command_write, options, prefetched, log_buffer)
+    return Child(pid, worker_id, heartbeat_read, command_write, pool, prefetched, log_buffer)
 
 
 def _open_pipe(on_error: contextlib.ExitStack) -> tuple[int, int]:
@@ -79,9 +82,9 @@ def _open_pipe(on_error: contextlib.ExitStack) -> tuple[int, int]:
     return ends
 
 
-def _enlarge_pipe(fd: int, options: WorkerOptions) -> None:
+def _enlarge_pipe(fd: int, pool: Pool) -> None:
     """Let the pipe hold a heartbeat of a process with many leases; otherwise it takes a second for each 64 KiB."""
-    needed = LEASE_BYTES * (options.threads + options.async_concurrency + MAX_PREFETCH)
+    needed = LEASE_BYTES * (pool.threads + pool.coroutines + MAX_PREFETCH)
     if needed > PIPE_BYTES and hasattr(fcntl, "F_SETPIPE_SZ"):
         with contextlib.suppress(OSError):  # the system's limit is reached: heartbeats take longer
             fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, min(needed, MAX_PIPE_BYTES))
@@ -101,7 +104,7 @@ class Child:
         stop_by: when it is killed after a request to stop this process alone, on the monotonic clock.
         reported_state: its state in the latest heartbeat; "" before the first.
         is_quiet: whether it was told to fetch nothing more, and to stay.
-        threads: number of threads it was started with.
+        pool: its threads, coroutines and queues.
     """
 
     def __init__(
@@ -110,7 +113,7 @@ class Child:
         worker_id: str,
         heartbeat_fd: int,
         command_fd: int,
-        options: WorkerOptions,
+        pool: ChildPool,
         prefetched: PrefetchedLeases,
         log_buffer: LogBuffer | None = None,
     ) -> None:
@@ -120,9 +123,8 @@ class Child:
         self._log_buffer = log_buffer
         self.heartbeat = Heartbeat({})
         self._heartbeat_fd = heartbeat_fd
-        self._command_fd = command_fd
-        self._options = options
-        self.threads = options.threads
+        self._commands = CommandWriter(command_fd)
+        self.pool = pool
         self._started_time = time.time()
         self.started_at = self.heartbeat_at = self.renewed_at = time.monotonic()
         self.is_restarted = False
@@ -146,7 +148,8 @@ class Child:
         return time.monotonic() - self.started_at
 
     def read_heartbeats(self) -> None:
-        """Read what the process has written."""
+        """Read what the process has written; write what it has not been sent of a command."""
+        self._commands.flush()
         has_end = False
         with contextlib.suppress(BlockingIOError):
             while chunk := os.read(self._heartbeat_fd, 1 << 16):
@@ -158,7 +161,7 @@ class Child:
             with contextlib.suppress(ValueError):  # a line that a full pipe truncated; the next one is complete
                 self.heartbeat = Heartbeat.parse(bytes(lines[-1]))
                 self._forget_finished_tasks()
-                self._repeat_restart()
+                self._repeat_commands()
 
     def is_sending(self) -> bool:
         """Return whether the rest of a heartbeat follows, which is larger than the pipe."""
@@ -187,17 +190,17 @@ class Child:
 
     def request_heartbeat(self) -> None:
         """Request a heartbeat now."""
-        send_command(self._command_fd, "heartbeat")
+        self._commands.send("heartbeat")
 
     def report_fleet(self, count: int) -> None:
         """Let the process know how many worker processes there are, if that has changed."""
         if count != self._fleet:
             self._fleet = count
-            send_command(self._command_fd, "fleet", fleet=count)
+            self._commands.send("fleet", fleet=count)
 
     def request_stack(self, task_id: str, op: str) -> None:
         """Let the process send the stack of a running task to the operator who has asked for it."""
-        send_command(self._command_fd, "stack", task_id, op)
+        self._commands.send("stack", task_id, op)
 
     def quiet(self) -> None:
         """Let the process fetch nothing more, and stay."""
@@ -207,22 +210,37 @@ class Child:
     def restart(self, reason: str) -> None:
         """Let the process fetch nothing more, and exit after its running tasks; its successor starts at once."""
         self._restart_reason = reason
-        send_command(self._command_fd, "restart", reason=reason)
+        self._commands.send("restart", reason=reason)
 
     def stop(self, kill_at: float) -> None:
         """Let the process exit when its running tasks have finished, or after the grace period."""
         self.stop_by = kill_at
         self.signal(signal.SIGTERM)
 
-    def _repeat_restart(self) -> None:
-        """Send the command again if a full pipe has dropped it."""
+    def change_pool(self, changes: Mapping[str, PoolChange]) -> Pool:
+        """Let the process change its pool; return the new one, which it confirms with a heartbeat."""
+        return self._send_pool(self.pool.change(changes))
+
+    def reset_pool(self, kept: Mapping[str, PoolChange]) -> Pool:
+        """Let the process take the pool that it would have at its start."""
+        return self._send_pool(self.pool.reset(kept))
+
+    def _send_pool(self, pool: Pool) -> Pool:
+        _enlarge_pipe(self._heartbeat_fd, pool)
+        self._commands.send("pool", pool=self.pool.message())
+        return pool
+
+    def _repeat_commands(self) -> None:
+        """Send the commands again that a full pipe has dropped."""
         if self._restart_reason and not self.heartbeat.restart_reason:
-            send_command(self._command_fd, "restart", reason=self._restart_reason)
+            self._commands.send("restart", reason=self._restart_reason)
+        if not self.pool.confirm(self.heartbeat):
+            self._commands.send("pool", pool=self.pool.message())
 
     def cancel(self, task_id: str, force_s: float) -> None:
         """Interrupt a task, and terminate the process if the task still runs after `force_s`."""
         token = self.heartbeat.leases[task_id]
-        send_command(self._command_fd, "cancel", task_id, token)
+        self._commands.send("cancel", task_id, token)
         force_at = time.monotonic() + force_s
         if task_id in self._cancelled:
             force_at = min(force_at, self._cancelled[task_id][1])
@@ -254,7 +272,7 @@ class Child:
         """Let the process exit because of a task whose outcome is `ack`."""
         self.final_acks[ack.id] = ack
         self.kill_at = min(self.kill_at, kill_at)
-        send_command(self._command_fd, "terminate", ack.id, ack.token)
+        self._commands.send("terminate", ack.id, ack.token)
 
     def _is_final(self, task_id: str) -> bool:
         return task_id in self.final_acks
@@ -290,9 +308,6 @@ class Child:
         report = WorkerReport(
             host=socket.gethostname(),
             pid=self.pid,
-            queues=self._options.queues,
-            threads=self._options.threads,
-            async_concurrency=self._options.async_concurrency,
             started_at=moment_of(round(self._started_time * 1_000_000)),
             busy=heartbeat.busy,
             finished=heartbeat.finished,
@@ -302,6 +317,7 @@ class Child:
             runs=tuple(self._timed(run, since_s) for run in heartbeat.runs),
             state=self.reported_state,
             lost_threads=heartbeat.lost_threads,
+            **self.pool.report(),
             **supervisor,
         )
         return report.encode()
@@ -319,7 +335,7 @@ class Child:
     def close(self) -> None:
         """Close the supervisor's ends of the pipes, and its access to the log of the process."""
         os.close(self._heartbeat_fd)
-        os.close(self._command_fd)
+        os.close(self._commands.fd)
         if self._log_buffer is not None:
             self._log_buffer.close()
 

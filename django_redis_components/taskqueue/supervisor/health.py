@@ -112,8 +112,9 @@ def _problem_of(children: Sequence[Child], processes: int, lease_s: float, *, wa
     allowed_s = max(MAX_NO_REPLY_S, lease_s)
     for child in children:
         if child.heartbeat.lost_threads and not child.is_restarted:
-            alive = child.threads - child.heartbeat.lost_threads
-            return f"{alive} of {child.threads} threads of process {child.pid} are alive"
+            threads = child.pool.current.threads
+            alive = max(0, threads - child.heartbeat.lost_threads)
+            return f"{alive} of {threads} threads of process {child.pid} are alive"
     present = sum(not child.heartbeat.restart_reason for child in children)
     if present < processes:
         return f"{present} of {processes} processes run"

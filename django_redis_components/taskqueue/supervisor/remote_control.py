@@ -1,4 +1,4 @@
-"""Commands to a supervisor from the dashboard and from `manage.py redis workers`: quiet, resume, restart and stop.
+"""Commands to a supervisor from the dashboard and from `manage.py redis workers`: quiet, resume, set, restart and stop.
 
 A command is stored under the supervisor's id, and wakes the supervisor as a cancellation does. The supervisor reads
 it in the round trip of its heartbeat, executes it once, and states its id in the next heartbeat, which removes it. A
@@ -11,11 +11,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import unquote_plus
 
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.shards import HOME
 from django_redis_components.taskqueue.stats.worker_reports import WorkerCommand
-from django_redis_components.taskqueue.store.workers import STACK, RemoteCommand
+from django_redis_components.taskqueue.store.workers import POOL, STACK, RemoteCommand
 from django_redis_components.taskqueue.supervisor.measurements import code_version
 
 #: Ids of commands that are remembered: more than can wait at once.
@@ -80,7 +81,8 @@ class RemoteControl:
     def finish(self, command: RemoteCommand, outcome: str) -> None:
         """Report the outcome with the next heartbeat."""
         author = command.author
-        logger.warning("Remote command of %s: %s %s: %s.", author, command.verb, command.target, outcome)
+        what = f"{command.verb} ({unquote_plus(command.argument)})" if command.verb == POOL else command.verb
+        logger.warning("Remote command of %s: %s %s: %s.", author, what, command.target, outcome)
         self._executed.setdefault(self._received.get(command.op, HOME), []).append(command.op)
         if command.verb == STACK:  # it changes nothing: the page of workers shows the command before
             return

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from redis.exceptions import RedisError
 
@@ -46,7 +46,7 @@ class ShardKeeper:
         """
         Args:
             supervisor: id of the supervisor; None: only a poller runs.
-            queues: that its processes serve.
+            queues: that its processes have served; it may grow.
             wake_fd: readable after a signal or a health request.
             poller: whether it runs a poller.
         """
@@ -113,19 +113,27 @@ class ShardKeeper:
 
     def unregister(self, worker: str) -> None:
         """Remove an exited process from the list of workers."""
-        if self.is_away():
-            return
-        with contextlib.suppress(RedisError):
-            self._client.execute_many(
-                [
-                    Command("ZREM", self._shard.key(Key.workers), worker, retry=True),
-                    Command("DEL", self._shard.key(Key.worker, worker), retry=True),
-                    *(
-                        Command("ZREM", self._shard.queue(queue, Part.workers), worker, retry=True)
-                        for queue in self._queues
-                    ),
-                ]
-            )
+        self._remove(
+            [
+                Command("ZREM", self._shard.key(Key.workers), worker, retry=True),
+                Command("DEL", self._shard.key(Key.worker, worker), retry=True),
+                *self._removals(worker, self._queues),
+            ]
+        )
+
+    def leave_queues(self, worker: str, queues: Iterable[str]) -> None:
+        """Remove a process from the lists of workers of queues that it serves no more."""
+        self._remove([*self._removals(worker, queues)])
+
+    def _removals(self, worker: str, queues: Iterable[str]) -> Iterator[Command]:
+        for queue in queues:
+            yield Command("ZREM", self._shard.queue(queue, Part.workers), worker, retry=True)
+
+    def _remove(self, removals: Sequence[Command]) -> None:
+        """Remove entries that would expire otherwise: nothing is repeated."""
+        if removals and not self.is_away():
+            with contextlib.suppress(RedisError):
+                self._client.execute_many(removals)
 
     def note_wakeup(self) -> bool:
         """Return whether the last wakeup concerns the supervisor, not only its poller."""

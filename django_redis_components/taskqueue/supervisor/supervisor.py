@@ -21,11 +21,12 @@ from django_redis_components.taskqueue import forks
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.middleware import WorkerDescription, pipeline
 from django_redis_components.taskqueue.shards import shards_of
-from django_redis_components.taskqueue.store.workers import STACK, RemoteCommand
+from django_redis_components.taskqueue.store.workers import POOL, RESET, STACK, VERBS, RemoteCommand
 from django_redis_components.taskqueue.supervisor.autoreload import ReloaderClient
 from django_redis_components.taskqueue.supervisor.child import Child, spawn
 from django_redis_components.taskqueue.supervisor.health import Health
 from django_redis_components.taskqueue.supervisor.orphans import OrphanReaper
+from django_redis_components.taskqueue.supervisor.pool_changes import PoolChanges
 from django_redis_components.taskqueue.supervisor.remote_control import RemoteControl
 from django_redis_components.taskqueue.supervisor.shard_keeper import ShardKeeper, poller_state, source_of
 from django_redis_components.taskqueue.supervisor.termination import CancelListener, Terminator
@@ -38,6 +39,8 @@ RENEWALS_PER_LEASE = 3
 READ_REST_S = 0.02
 #: Seconds after the grace period when a process that does not stop is killed.
 KILL_AFTER_S = 10.0
+#: Seconds between two looks whether the processes have changed their pools.
+POOL_LOOK_S = 0.05
 #: Seconds between two checks of the unregistered tasks: during a rolling deploy old workers set aside new tasks.
 REQUEUE_UNREGISTERED_S = 60.0
 #: Longest delay before a process that dies repeatedly is restarted, in seconds.
@@ -62,7 +65,8 @@ class Supervisor:
     ) -> None:
         self._reloader = reloader
         self._id = f"{socket.gethostname()}:{secrets.token_hex(3)}"
-        self._terminator = Terminator(options.queues, using)
+        self._pools = PoolChanges(options, using)
+        self._terminator = Terminator(self._pools.queues, using)
         self._health = health or Health()
         self._options = options
         self._count = processes
@@ -126,7 +130,7 @@ class Supervisor:
 
     def _start_child(self) -> None:
         port = [self._health.port] if self._health.port else []
-        self._children.append(spawn(self._options, self._using, [*self._children, *port], self._id))
+        self._children.append(spawn(self._pools.new_pool(), self._using, [*self._children, *port], self._id))
 
     def _loop(self, read_fd: int, wake_fd: int) -> int:
         """
@@ -135,7 +139,7 @@ class Supervisor:
             wake_fd: readable after a signal or a health request.
         """
         self._keepers = [
-            ShardKeeper(shard, self._id, self._options.queues, wake_fd, poller=self._with_poller)
+            ShardKeeper(shard, self._id, self._pools.queues, wake_fd, poller=self._with_poller)
             for shard in shards_of(self._using)
         ]
         listener = CancelListener(source_of(self._keepers, wake_fd), wake_fd)
@@ -165,7 +169,8 @@ class Supervisor:
 
     def _seconds_to_next(self) -> float:
         now = time.monotonic()
-        times = [self._renew_at, now + 1.0, self._kill_at, self._terminator.next_at(self._children), *self._restart_at]
+        look_at = now + (POOL_LOOK_S if self._pools.is_pending() else 1.0)
+        times = [self._renew_at, look_at, self._kill_at, self._terminator.next_at(self._children), *self._restart_at]
         times += [now + READ_REST_S for child in self._children if child.is_sending()]
         return max(0.0, min(times) - now)
 
@@ -203,18 +208,30 @@ class Supervisor:
 
     def _execute_commands(self) -> None:
         """Execute the commands that the latest heartbeat has read, and report their outcomes with another one."""
-        for command in self._control.take():
-            self._control.finish(command, self._execute(command))
-            self._renew_at = 0.0
+        finished = [(command, self._execute(command)) for command in self._control.take()]
+        changed = [*self._pools.take_finished(self._children)]
+        for command, outcome in finished + changed:
+            if outcome:
+                self._control.finish(command, outcome)
+                self._renew_at = 0.0
+        for child in self._children if changed else []:
+            for keeper in self._keepers:
+                keeper.leave_queues(child.worker_id, {*self._pools.queues} - {*child.pool.current.queues})
 
     def _execute(self, command: RemoteCommand) -> str:
-        """Execute a command; return its outcome: done, or why it could not be."""
+        """Execute a command; return its outcome: done, or why it could not be; "" if that is known later."""
         if command.verb == STACK:
             for child in [child for child in self._children if child.worker_id == command.target]:
-                child.request_stack(command.task_id, command.op)
+                child.request_stack(command.argument, command.op)
             return "done"
         if self._stops:
             return "stopping"
+        if command.verb in (POOL, RESET):
+            return self._pools.execute(
+                command, [child for child in self._children if command.target in (self._id, child.worker_id)]
+            )
+        if command.verb not in VERBS:
+            return "unknown"
         reason = f"{command.verb} requested by {command.author}"
         if command.target == self._id:
             return self._execute_for_all(command.verb, reason)

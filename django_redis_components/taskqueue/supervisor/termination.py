@@ -98,7 +98,11 @@ class CancelListener:
 class Terminator:
     """Terminates processes because of a task, and settles the leases of processes that have exited."""
 
-    def __init__(self, queues: tuple[str, ...], using: str) -> None:
+    def __init__(self, queues: Sequence[str], using: str) -> None:
+        """
+        Args:
+            queues: that the processes have served; it may grow.
+        """
         self._using = using
         self._settlers = [LeaseSettler(shard, queues) for shard in shards_of(using)]
 
@@ -147,7 +151,7 @@ class Terminator:
 class LeaseSettler:
     """Settles the leases in one shard of processes that have exited."""
 
-    def __init__(self, shard: Shard, queues: tuple[str, ...]) -> None:
+    def __init__(self, shard: Shard, queues: Sequence[str]) -> None:
         self._queues = queues
         self._shard = shard
         self._client = prompt_client(shard)

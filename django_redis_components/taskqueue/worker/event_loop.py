@@ -31,7 +31,8 @@ class EventLoop:
     """
 
     def __init__(self, permits: int) -> None:
-        self._free = permits
+        #: Below zero while more coroutines run than there are permits, because their number was reduced.
+        self._free = self._permits = permits
         self.take: Callable[[], Start | None] = lambda: None
         self.on_ended: Callable[[int], object] = lambda running: None
         self._is_closed = False
@@ -60,6 +61,13 @@ class EventLoop:
     def free_permits(self) -> int:
         """Return the number of free permits."""
         return self._free
+
+    def set_permits(self, permits: int) -> None:
+        """Change the number of permits. Running coroutines keep theirs."""
+        with self._changed:
+            added, self._permits = permits - self._permits, permits
+            self._free += added
+            self._changed.notify(max(0, added))
 
     def acquire_permit(self, timeout_s: float) -> bool:
         """Acquire a permit, waiting for one if necessary; return False after the timeout."""

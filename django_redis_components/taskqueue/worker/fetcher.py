@@ -30,6 +30,7 @@ from django_redis_components.taskqueue.store.finished import finished_bounds
 from django_redis_components.taskqueue.store.job import Ack, Job, ack_args, parse_batches
 from django_redis_components.taskqueue.store.scripts import FETCH
 from django_redis_components.taskqueue.worker.ipc import PrefetchedLeases
+from django_redis_components.taskqueue.worker.queue_order import QueueOrder
 from django_redis_components.taskqueue.worker.rejected_acks import (
     LARGE_BYTES,
     RejectedAcks,
@@ -39,34 +40,6 @@ from django_redis_components.taskqueue.worker.rejected_acks import (
 
 #: Acks settled by one call, and bytes of their payloads; the others are sent with the next call.
 MAX_ACKS, MAX_ACK_BYTES = 500, 1_048_576
-
-
-class QueueOrder:
-    """The order in which each fetch asks the queues: strict, or by weight.
-
-    With weights 5 and 1 the first queue is first in five of six fetches, the second in one. Smooth weighted
-    round-robin: no queue waits for more fetches than the sum of the weights. Threads share it.
-    """
-
-    def __init__(self, queues: Sequence[str], weights: Sequence[int] = ()) -> None:
-        """
-        Args:
-            weights: one for each queue, or none for strict order.
-        """
-        self._queues = tuple(queues)
-        self._weights = tuple(weights)
-        self._credits = [0] * len(self._weights)
-        self._lock = threading.Lock()
-
-    def next(self) -> tuple[str, ...]:
-        """Return the queues in the order of the next fetch."""
-        if not self._weights:
-            return self._queues
-        with self._lock:
-            self._credits = [credit + weight for credit, weight in zip(self._credits, self._weights, strict=True)]
-            ranked = sorted(range(len(self._queues)), key=lambda index: -self._credits[index])
-            self._credits[ranked[0]] -= sum(self._weights)
-        return tuple(self._queues[index] for index in ranked)
 
 
 class Fetcher:
@@ -96,9 +69,7 @@ class Fetcher:
             prefetched: where leases are noted whose task has not started.
         """
         settings = conf.settings().taskqueue
-        self._shard = shard
-        self._client = client
-        self._worker = worker
+        self._shard, self._client, self._worker = shard, client, worker
         self._pid = forks.process_id()
         self._order = QueueOrder(queues, weights)
         self._lease_ms = to_ms(settings.lease_s, "lease")
@@ -117,6 +88,8 @@ class Fetcher:
         #: Our monotonic clock minus the server's clock, in seconds.
         self._offset_s = math.inf
         self._fetching: set[str] = set()
+        #: Names of the threads whose last request for jobs had no reply.
+        self._unanswered: set[str] = set()
         self._prefetched = prefetched
         #: By task id and token: a task may be leased again before its former lease is removed. Threads share it without
         #: a lock, which would cost a tenth of the throughput: each step on a dict or set is atomic in CPython.
@@ -207,6 +180,14 @@ class Fetcher:
         """Return the number of unanswered requests for jobs: their leases are not in `leases` yet."""
         return len(self._fetching)
 
+    def has_unanswered(self, thread: str) -> bool:
+        """Return whether the last request of a thread had no reply: only its next request gets the jobs of that one."""
+        return thread in self._unanswered
+
+    def set_queues(self, queues: Sequence[str], weights: Sequence[int] = ()) -> None:
+        """Fetch from these queues from now on; see `QueueOrder`."""
+        self._order.set(queues, weights)
+
     def seconds_to_due(self) -> float | None:
         """Return the seconds until the next scheduled task of the queues is due, as of the last reply; None if none."""
         return self._due_at - time.monotonic() if self._due_at else None
@@ -226,9 +207,16 @@ class Fetcher:
         if want:
             self._fetching.add(thread)
         try:
-            return self._fetch(thread, want)
+            jobs = self._fetch(thread, want)
+        except BaseException:
+            if want:
+                self._unanswered.add(thread)
+            raise
         finally:
             self._fetching.discard(thread)
+        if self._unanswered and want:
+            self._unanswered.discard(thread)
+        return jobs
 
     def _fetch(self, thread: str, want: int) -> list[Job]:
         acks = self._take_acks()

@@ -15,9 +15,10 @@ import mmap
 import os
 import struct
 import threading
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
+from django_redis_components.taskqueue.pool import MAX_THREADS
 from django_redis_components.taskqueue.stats.worker_reports import WorkerRun
 from django_redis_components.taskqueue.store.job import Job
 
@@ -25,8 +26,7 @@ from django_redis_components.taskqueue.store.job import Job
 MAX_ENTRIES = 2_048
 #: Bytes of an entry: one of length, then number, task id and token. A longer entry is not noted.
 ENTRY_BYTES = 256
-#: Threads of a process at most. One byte of each, after the entries, states whether it runs a task.
-MAX_THREADS = 1_000
+#: Where one byte of each thread, after the entries, states whether it runs a task.
 _THREADS_OFFSET = MAX_ENTRIES * ENTRY_BYTES
 #: The number of running coroutines, stored after that.
 _COUNT, _COUNT_OFFSET = struct.Struct("=I"), _THREADS_OFFSET + MAX_THREADS
@@ -67,6 +67,8 @@ class Heartbeat:
         sent_at: on the monotonic clock, which all processes of a host share.
         runs: the tasks that have run longest, `MAX_RUNS` at most.
         lost_threads: number of threads that have died.
+        pool: number of the last change of its pool that it has made; 0 without one.
+        threads: how many it has after that.
     """
 
     leases: dict[str, str]
@@ -80,6 +82,8 @@ class Heartbeat:
     sent_at: float = 0.0
     runs: list[WorkerRun] = dataclasses.field(default_factory=list)
     lost_threads: int = 0
+    pool: int = 0
+    threads: int = 0
 
     @classmethod
     def parse(cls, line: bytes) -> Heartbeat:
@@ -99,11 +103,12 @@ class ProcessCommand(NamedTuple):
 
     Attributes:
         verb: "cancel" (interrupt the run), "terminate" (exit because of this task), "heartbeat" (send one now),
-            "restart" (fetch nothing more, exit after the running tasks), "stack" (send that of a task) or "fleet" (know
-            how many worker processes there are).
+            "restart" (fetch nothing more, exit after the running tasks), "stack" (send that of a task), "fleet" (know
+            how many worker processes there are) or "pool" (change the pool).
         task_id, token: the run to cancel, or because of which to exit; of a stack the task, and an id of the request.
         reason: of a restart.
         fleet: number of worker processes.
+        pool: number of the change, then the values of `Pool`; None of other commands.
     """
 
     verb: str
@@ -111,12 +116,39 @@ class ProcessCommand(NamedTuple):
     token: str = ""
     reason: str = ""
     fleet: int = 0
+    pool: Sequence[Any] | None = None
 
 
-def send_command(fd: int, verb: str, task_id: str = "", token: str = "", *, reason: str = "", fleet: int = 0) -> None:
-    """Send a `ProcessCommand` to a worker process. It is dropped if the pipe is full or closed."""
-    with contextlib.suppress(BlockingIOError, BrokenPipeError):
-        os.write(fd, json.dumps(ProcessCommand(verb, task_id, token, reason, fleet)).encode() + b"\n")
+class CommandWriter:
+    """The supervisor's end of the command pipe. A command may be larger than the pipe: the rest is written later."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self._rest = b""
+
+    def send(
+        self,
+        verb: str,
+        task_id: str = "",
+        token: str = "",
+        *,
+        reason: str = "",
+        fleet: int = 0,
+        pool: Sequence[Any] | None = None,
+    ) -> None:
+        """Send a `ProcessCommand` to the worker process. It is dropped if the pipe is full or closed."""
+        self.flush()
+        if not self._rest:
+            command = json.dumps(ProcessCommand(verb, task_id, token, reason, fleet, pool)).encode() + b"\n"
+            with contextlib.suppress(BlockingIOError, BrokenPipeError):
+                self._rest = command[os.write(self.fd, command) :]
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the rest of the last command."""
+        with contextlib.suppress(BlockingIOError, BrokenPipeError):
+            while self._rest:
+                self._rest = self._rest[os.write(self.fd, self._rest) :]
 
 
 class CommandReader:

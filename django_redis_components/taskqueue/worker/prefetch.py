@@ -24,19 +24,11 @@ from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.outage_log import OutageLog, describe_error
 from django_redis_components.taskqueue.store.job import Job
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
+from django_redis_components.taskqueue.worker.interrupt import Interrupt
+from django_redis_components.taskqueue.worker.prefetch_amount import PREFETCH_S, PrefetchAmount
 from django_redis_components.taskqueue.worker.sharded_fetcher import ShardedFetcher
+from django_redis_components.taskqueue.worker.thread_pool import ThreadPool
 
-#: Seconds of measured work that a fetch may return beyond the free threads.
-PREFETCH_S = 0.005
-#: Jobs that a fetch may return beyond the free threads. The server does nothing else while it leases them and settles
-#: as many acks, a few milliseconds.
-MAX_PREFETCH = 128
-#: Runs, or seconds of work, after which the mean is computed anew. A longer run counts at once.
-WINDOW_RUNS, WINDOW_S = 32, 0.02
-#: Weight of the newest run in the share of coroutines.
-SHARE_WEIGHT = 0.1
-#: Seconds without prefetching after jobs were buffered for too long.
-SUSPENSION_S = 1.0
 #: Seconds after which buffered jobs that no thread takes return to the queue.
 MAX_BUFFERED_S = 0.02
 #: Seconds of work that the buffer may contain. If tasks get slower, jobs beyond it return to the queue, because another
@@ -47,79 +39,6 @@ MAX_WAIT_S = 4.0
 #: Concurrent requests of one process if each returns work for all its threads: one is answered while the jobs of the
 #: other run. More would wait for each other, and keep the server from its other clients.
 MAX_REQUESTS = 2
-
-
-class PrefetchAmount:
-    """How many jobs a fetch may return beyond the free threads, from the measured time of a task.
-
-    The wall time of a run is misleading where threads share one interpreter: if eight threads each run a task of 15 us,
-    seven of them wait 5 ms for the interpreter. So the time is divided by the number of concurrent runs. The sum over
-    all runs is then the time in which any run was active, and the mean is how long the process is busy with one task.
-
-    Threads share it without a lock, and may lose each other's figures: a mean of many does not need all.
-
-    Attributes:
-        mean_s: seconds that the process is busy with one task.
-        async_share: share of coroutines among the last jobs, from 0 to 1.
-        suspended_until: no prefetching before, on the monotonic clock.
-    """
-
-    def __init__(self) -> None:
-        self.mean_s = 1.0
-        self.async_share = 0.0
-        self.suspended_until = 0.0
-        self._windows = self._runs = 0
-        self._busy_s = 0.0
-        self._coroutine_s = 1.0
-        self._ended = 0
-        self._ended_since = 0.0
-
-    def record_run(self, seconds: float, concurrent: int) -> None:
-        """Record a run in a thread, and how many ran at the same time."""
-        self.async_share -= SHARE_WEIGHT * self.async_share
-        self._runs = runs = self._runs + 1
-        self._busy_s = busy_s = self._busy_s + seconds / concurrent
-        if runs >= WINDOW_RUNS or busy_s >= WINDOW_S:
-            self._runs, self._busy_s = 0, 0.0
-            self.mean_s = (self.mean_s + busy_s / runs) / 2 if self._windows else busy_s / runs
-            self._windows += 1
-
-    def record_coroutine(self) -> None:
-        """Record a job that is a coroutine."""
-        self.async_share += SHARE_WEIGHT * (1.0 - self.async_share)
-
-    def record_ended_coroutines(self, number: int) -> None:
-        """Record that coroutines have ended: the mean is the time between two of them, whatever each has waited for."""
-        self._ended += number
-        now = time.monotonic()
-        elapsed_s = now - self._ended_since
-        if elapsed_s >= WINDOW_S:
-            self._coroutine_s = elapsed_s / self._ended
-            self._ended, self._ended_since = 0, now
-
-    def work_s(self, jobs: int) -> float:
-        """Return for how many seconds this many jobs keep the threads busy. Coroutines run beside each other."""
-        return 0.0 if self.async_share > 0.5 else jobs * self.mean_s
-
-    def suspend(self) -> None:
-        """Stop prefetching for `SUSPENSION_S`; coroutines until some have ended, since their rate is known then."""
-        now = time.monotonic()
-        if self.async_share > 0.5:
-            self._coroutine_s, self._ended, self._ended_since = 1.0, 0, now
-        else:
-            self.suspended_until = now + SUSPENSION_S
-
-    def beyond_free_threads(self, free_permits: int) -> int:
-        """Return how many jobs a fetch may return beyond the free threads.
-
-        Args:
-            free_permits: of the event loop.
-        """
-        if time.monotonic() <= self.suspended_until:
-            return 0
-        if self.async_share <= 0.5:
-            return min(MAX_PREFETCH, int(PREFETCH_S / max(self.mean_s, 1e-6)))
-        return min(MAX_PREFETCH, max(free_permits, int(PREFETCH_S / max(self._coroutine_s, 1e-6))))
 
 
 class PrefetchBuffer:
@@ -243,12 +162,15 @@ class JobSource:
         self,
         fetcher: Fetcher | ShardedFetcher,
         wakeups: WakeupListener | WakeupGroup,
-        threads: int,
+        threads: ThreadPool,
         free_permits: Callable[[], int],
+        interrupt: Interrupt,
     ) -> None:
         """
         Args:
+            threads: that get their jobs here.
             free_permits: of the event loop.
+            interrupt: ends the wait for a wakeup.
         """
         self.amount = PrefetchAmount()
         self.buffer = PrefetchBuffer(fetcher, self.amount)
@@ -256,6 +178,9 @@ class JobSource:
         self.leader_lock = threading.Lock()
         self._fetcher = fetcher
         self._wakeups = wakeups
+        self._interrupt = interrupt
+        #: What replaces the wakeups, and what is called then; the next leader does it.
+        self._replacement: tuple[WakeupListener | WakeupGroup, Callable[[], object]] | None = None
         self._threads = threads
         self._free_slots = free_permits
         self._idle = threading.Condition()
@@ -269,14 +194,27 @@ class JobSource:
         self.buffer.return_jobs()
         self.buffer.wake()
 
+    def wake_surplus(self) -> None:
+        """Wake the threads that wait, if some of them must leave."""
+        if self._threads.has_surplus:
+            with self._idle:
+                self._idle.notify_all()
+            self._interrupt.set()
+
+    def replace_wakeups(self, wakeups: WakeupListener | WakeupGroup, on_replaced: Callable[[], object]) -> None:
+        """Wait for other wakeups from now on. `on_replaced` is called when the former ones are closed."""
+        self._replacement = wakeups, on_replaced
+        self._interrupt.set()
+
     def next(self, thread: str, *, wait: bool = True) -> Job | None:
         """Return the next job for a thread, waiting for one if necessary; None without one or after `stop`."""
         job = self.buffer.pop() or self._wait_for_others() or self._fetch_or_wake(thread)
-        while job is None and wait and not self._stopping:
+        while job is None and wait and not (self._stopping or self._threads.has_surplus):
             if self.leader_lock.acquire(blocking=False):
                 try:
                     job = self._lead(thread)
-                    if job is not None and not self.idle_threads:  # no thread takes the lead, and reads the next wakeup
+                    # Perhaps no thread takes the lead, and reads the next wakeup.
+                    if self._threads.has_surplus or (job is not None and not self.idle_threads):
                         self._wakeups.abandon()
                 finally:
                     self.leader_lock.release()
@@ -320,12 +258,26 @@ class JobSource:
 
     def _lead(self, thread: str) -> Job | None:
         """Wait for a wakeup, the next due time or `MAX_WAIT_S`; then fetch."""
+        if self._replacement is not None:
+            self._use_replacement()
+            return self._fetch(thread)
         due_s = self._fetcher.seconds_to_due()
         wait_s = MAX_WAIT_S if due_s is None else max(0.0, min(due_s, MAX_WAIT_S))
         until = time.monotonic() + wait_s
-        if not self._wakeups.wait(wait_s) and not self._stopping and time.monotonic() < until:
+        was_woken = self._wakeups.wait(wait_s)
+        if self._interrupt.clear():
+            return self._fetch(thread) if was_woken else None
+        if not was_woken and not self._stopping and time.monotonic() < until:
             time.sleep(PREFETCH_S)  # the stop descriptor becomes readable before `stop` is called: do not spin
         return self._fetch(thread)
+
+    def _use_replacement(self) -> None:
+        """Wait for the new wakeups from now on. The caller is the leader."""
+        while self._replacement is not None:
+            (wakeups, on_replaced), self._replacement = self._replacement, None
+            self._wakeups.close()
+            self._wakeups = wakeups
+            on_replaced()
 
     def _abandon_wait(self) -> None:
         """Leave the next wakeup to another worker, unless a leader still waits: it does so itself."""
@@ -355,12 +307,14 @@ class JobSource:
 
     def _has_enough_requests(self) -> bool:
         requests = self._fetcher.pending_requests()
-        return requests >= MAX_REQUESTS and not self._stopping and self.amount.beyond_free_threads(0) >= self._threads
+        if requests < MAX_REQUESTS or self._stopping or self._threads.has_surplus:
+            return False
+        return self.amount.beyond_free_threads(0) >= self._threads.size
 
     def _wait(self, condition: Callable[[], bool]) -> None:
         """Wait to be woken, if the buffer is empty and the condition is true."""
         with self._idle:
-            if not self.buffer and not self._stopping and condition():
+            if not (self.buffer or self._stopping or self._threads.has_surplus) and condition():
                 self.idle_threads += 1
                 self._idle.wait(MAX_WAIT_S)
                 self.idle_threads -= 1

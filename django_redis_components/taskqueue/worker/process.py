@@ -26,6 +26,7 @@ from django_redis_components.taskqueue import forks, log_handler
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.log_handler import LogBuffer
 from django_redis_components.taskqueue.middleware import WorkerDescription, pipeline
+from django_redis_components.taskqueue.pool import Pool
 from django_redis_components.taskqueue.shards import shards_of
 from django_redis_components.taskqueue.worker.ipc import CommandReader, Heartbeat, PrefetchedLeases
 from django_redis_components.taskqueue.worker.options import WorkerOptions
@@ -177,6 +178,7 @@ class _StopRequests:
     Attributes:
         stop_fd: becomes readable at the first stop signal, and stays so.
         restart_reason: why the supervisor restarts the process; empty until then.
+        pool: number of the last change of the pool that was made; 0 without one.
         orphaned_at: when the supervisor has exited, on the monotonic clock; infinity until then.
     """
 
@@ -186,6 +188,7 @@ class _StopRequests:
         self.orphaned_at = float("inf")
         self.quiet = self._is_stop_fd_set = False
         self.restart_reason = ""
+        self.pool = 0
         self.stop_fd, self._write_fd = os.pipe()
         self.wake_fd, self._wake_write = os.pipe()
         os.set_blocking(self._wake_write, False)
@@ -257,6 +260,9 @@ class _StopRequests:
                 worker.send_stack(command.task_id, command.token)
             elif command.verb == "fleet":
                 RECORDER.fleet = command.fleet
+            elif command.pool is not None:
+                self.pool, threads, coroutines, queues, weights = command.pool
+                worker.change_pool(Pool(threads, coroutines, tuple(queues), tuple(weights)))
         return fatal
 
 
@@ -288,7 +294,7 @@ def _run(
         if policy.check(worker.finished) or stops.quiet:
             worker.stop()
             stops.end_waits()
-        heartbeats.write(quiet=stops.quiet, restart_reason=policy.reason)
+        heartbeats.write(quiet=stops.quiet, restart_reason=policy.reason, pool=stops.pool)
         heartbeats.wait(stops, min(interval_s, LAST_CHECK_S) if policy.reason else interval_s)
         if fatal := stops.execute_commands(worker):
             return _exit_because_of(fatal, worker, stops)
@@ -339,15 +345,16 @@ class HeartbeatWriter:
         self._worker = worker
         self._lock = threading.Lock()
         self._quiet, self._restart_reason = False, ""
+        self._pool = 0
         self._rest = b""
 
-    def write(self, *, quiet: bool = False, restart_reason: str = "") -> None:
+    def write(self, *, quiet: bool = False, restart_reason: str = "", pool: int = 0) -> None:
         """Write a heartbeat, unless the pipe is full: then the supervisor is slow, and reads a later one."""
-        self._quiet, self._restart_reason = quiet, restart_reason
+        self._quiet, self._restart_reason, self._pool = quiet, restart_reason, pool
         self.repeat()
 
     def repeat(self) -> None:
-        """Write a heartbeat with the last `quiet` and `restart_reason`."""
+        """Write a heartbeat with the last `quiet`, `restart_reason` and `pool`."""
         worker = self._worker
         with self._lock:
             self._write_rest()
@@ -365,7 +372,9 @@ class HeartbeatWriter:
                 worker.timer.hard_limits(),
                 sent_at,
                 worker.longest_runs(),
-                worker.lost_threads(),
+                worker.threads.lost(),
+                self._pool,
+                worker.threads.size,
             )
             self._rest = heartbeat.encode()
             self._write_rest()

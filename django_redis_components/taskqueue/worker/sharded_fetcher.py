@@ -10,6 +10,7 @@ A shard that does not answer is left out, and one thread tries it again. What co
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -20,13 +21,16 @@ from redis.exceptions import RedisError
 
 from django_redis_components.core.client.wakeup_listener import WakeupGroup, WakeupListener
 from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.protocol import Command
+from django_redis_components.taskqueue.fields import Ttl
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.outage_log import OutageLog, describe_error
 from django_redis_components.taskqueue.shard_clients import prompt_client
 from django_redis_components.taskqueue.shards import Shard, shard_of_token, slot_of
 from django_redis_components.taskqueue.store.job import Ack, Job
-from django_redis_components.taskqueue.worker.fetcher import Fetcher, QueueOrder
+from django_redis_components.taskqueue.worker.fetcher import Fetcher
 from django_redis_components.taskqueue.worker.ipc import PrefetchedLeases
+from django_redis_components.taskqueue.worker.queue_order import QueueOrder
 
 T = TypeVar("T")
 
@@ -45,16 +49,40 @@ def open_shards(
     wake_fd: int,
 ) -> tuple[Fetcher | ShardedFetcher, WakeupListener | WakeupGroup]:
     """Return what a worker gets its tasks from, and what it waits for."""
+    fetcher: Fetcher | ShardedFetcher
+    if len(shards) == 1:
+        [shard] = shards
+        fetcher = Fetcher(shard, shard.client(), worker, queues, weights=weights, prefetched=prefetched)
+    else:
+        fetcher = ShardedFetcher(shards, worker, queues, weights=weights, prefetched=prefetched)
+    return fetcher, open_wakeups(shards, fetcher, queues, wake_fd)
+
+
+def open_wakeups(
+    shards: Sequence[Shard], fetcher: Fetcher | ShardedFetcher, queues: Sequence[str], wake_fd: int
+) -> WakeupListener | WakeupGroup:
+    """Return what a worker of these queues waits for."""
     listeners = [
         WakeupListener(shard.client(), [shard.wakeup(f"q:{queue}") for queue in queues], wake_fd=wake_fd)
         for shard in shards
     ]
-    if len(shards) == 1:
-        [shard] = shards
-        fetcher = Fetcher(shard, shard.client(), worker, queues, weights=weights, prefetched=prefetched)
-        return fetcher, listeners[0]
-    sharded = ShardedFetcher(shards, worker, queues, weights=weights, prefetched=prefetched)
-    return sharded, _Wakeups(sharded, listeners, wake_fd)
+    return _Wakeups(fetcher, listeners, wake_fd) if isinstance(fetcher, ShardedFetcher) else listeners[0]
+
+
+def notify_others(shards: Sequence[Shard], queues: Sequence[str]) -> None:
+    """Notify another worker of each of these queues: this one may have taken the wakeup before it left them."""
+    for shard in shards:
+        with contextlib.suppress(RedisError):  # other workers look without a wakeup, too, every few seconds
+            prompt_client(shard).execute_many(
+                [
+                    command
+                    for key in (shard.wakeup(f"q:{queue}") for queue in queues)
+                    for command in (
+                        Command("ZADD", key, "0", "1", retry=True),
+                        Command("PEXPIRE", key, Ttl.wakeup_ms, retry=True),
+                    )
+                ]
+            )
 
 
 class _ShardOrder(QueueOrder):
@@ -240,6 +268,19 @@ class ShardedFetcher:
         if self._error is not None and not self._answering():
             raise self._error
         return jobs
+
+    def has_unanswered(self, thread: str) -> bool:
+        """See `Fetcher.has_unanswered`. Shards that do not answer do not count: their leases expire."""
+        return any(part.has_unanswered(thread + part.slot) for part in self._answering())
+
+    def set_queues(self, queues: Sequence[str], weights: Sequence[int] = ()) -> None:
+        """See `Fetcher.set_queues`."""
+        with self._lock:
+            self._ranks = {queue: rank for rank, queue in enumerate(queues)}
+            self._is_strict = not weights
+            for part in self._parts:
+                part.set_queues(queues, weights)
+                part.bound, part.seen_at = 0, 0.0
 
     def note_wakeup(self, shard: Shard) -> None:
         """Note that a task may be ready in this shard: it is asked first."""

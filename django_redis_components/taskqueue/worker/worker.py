@@ -24,6 +24,7 @@ from django_redis_components.core.slot_waits import slot_wait_limit
 from django_redis_components.taskqueue import forks, registry
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.outage_log import describe_error
+from django_redis_components.taskqueue.pool import Pool
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.states import REQUEUED, SUCCEEDED
 from django_redis_components.taskqueue.stats.worker_reports import WorkerRun
@@ -39,14 +40,17 @@ from django_redis_components.taskqueue.worker.execution import (
     failure_of,
     is_coroutine,
 )
+from django_redis_components.taskqueue.worker.interrupt import Interrupt
 from django_redis_components.taskqueue.worker.interruption import CoroutineRun, Run, ThreadRun, TimeLimitTimer
 from django_redis_components.taskqueue.worker.ipc import PrefetchedLeases
 from django_redis_components.taskqueue.worker.options import WorkerOptions
 from django_redis_components.taskqueue.worker.outcome_calls import OutcomeCalls
-from django_redis_components.taskqueue.worker.prefetch import MAX_BUFFERED_S, PREFETCH_S, JobSource
+from django_redis_components.taskqueue.worker.prefetch import MAX_BUFFERED_S, JobSource
+from django_redis_components.taskqueue.worker.prefetch_amount import PREFETCH_S
 from django_redis_components.taskqueue.worker.run_events import record_outcome, record_start
 from django_redis_components.taskqueue.worker.running_batches import RunningBatches, is_batch
-from django_redis_components.taskqueue.worker.sharded_fetcher import open_shards
+from django_redis_components.taskqueue.worker.sharded_fetcher import notify_others, open_shards, open_wakeups
+from django_redis_components.taskqueue.worker.thread_pool import ThreadPool
 
 #: Longest time that an exiting process waits until its last acks are accepted, in seconds.
 MAX_RETURN_S = 2.0
@@ -61,6 +65,7 @@ class Worker:
 
     Attributes:
         fetcher: its client of the queue.
+        threads: those that run its tasks, except coroutines.
         job_source: where its threads get jobs.
         timer: the time limits of its runs.
         outcome_calls: calls receivers of stored outcomes.
@@ -83,17 +88,18 @@ class Worker:
             prefetched: where leases are noted whose task has not started.
         """
         self._options = options
-        self.fetcher, wakeups = open_shards(shards, worker_id, options.queues, options.weights, prefetched, stop_fd)
-        self._threads: list[threading.Thread] = []
+        self._queues, self._interrupt = options.queues, Interrupt(stop_fd)
+        self.fetcher, wakeups = open_shards(
+            shards, worker_id, options.queues, options.weights, prefetched, self._interrupt.fd
+        )
+        self.threads = ThreadPool(options.threads, self._run_thread)
         self._stopping = False
-        #: Names of the threads that have ended as they should.
-        self._ended_threads: set[str] = set()
         #: By task id and token: after a lease has expired, the same task may be fetched while its first run continues.
         self._running: dict[tuple[str, str], Run] = {}
         #: The tasks of the runs that are batches. `_running` has each batch once.
         self._batches = RunningBatches(self.fetcher, shards[0].using)
         self._loop = EventLoop(options.async_concurrency)
-        self.job_source = JobSource(self.fetcher, wakeups, options.threads, self._loop.free_permits)
+        self.job_source = JobSource(self.fetcher, wakeups, self.threads, self._loop.free_permits, self._interrupt)
         self._loop.take = self._take_coroutine
         self._loop.on_ended = self.job_source.amount.record_ended_coroutines
         self.timer = TimeLimitTimer()
@@ -113,13 +119,25 @@ class Worker:
 
     def start(self) -> None:
         """Start the threads."""
-        names = [str(number) for number in range(self._options.threads)]
-        self._threads = [
-            threading.Thread(target=self._run_thread, args=(name,), name=f"task-{name}", daemon=True) for name in names
-        ]
-        for thread in self._threads:
-            thread.start()
+        self.threads.start()
         self.job_source.buffer.start()
+
+    def change_pool(self, pool: Pool) -> None:
+        """Change the numbers of threads and coroutines, and the queues. Running tasks continue.
+
+        If the system has too few threads, `threads.size` is what there are. A worker that stops changes nothing.
+        """
+        if self._stopping:
+            return
+        self.fetcher.set_queues(pool.queues, pool.weights)
+        if pool.queues != self._queues:
+            left = [queue for queue in self._queues if queue not in pool.queues]
+            self._queues = pool.queues
+            wakeups = open_wakeups(self._shards, self.fetcher, pool.queues, self._interrupt.fd)
+            self.job_source.replace_wakeups(wakeups, partial(notify_others, self._shards, left))
+        self._loop.set_permits(pool.coroutines)
+        self.threads.resize(pool.threads)
+        self.job_source.wake_surplus()
 
     def set_max_tasks(self, max_tasks: float, on_limit: Callable[[], None]) -> None:
         """Stop after this number of tasks. `on_limit` is called then, to end the waits of idle threads."""
@@ -130,7 +148,7 @@ class Worker:
         if self.fetcher.replied_at is None:
             return None
         in_threads = sum(isinstance(run, ThreadRun) for run in list(self._running.values()))
-        if self._stopping or in_threads >= self._options.threads:
+        if self._stopping or in_threads >= self.threads.size:
             return 0.0
         return time.monotonic() - max(self.fetcher.replied_at, self._freed_at)
 
@@ -143,25 +161,15 @@ class Worker:
 
         The order matters: a thread may pass a coroutine to the event loop and end.
         """
-        return self.threads_alive() > 0 or bool(self._running)
-
-    def threads_alive(self) -> int:
-        """Return the number of threads that are alive."""
-        return sum(thread.is_alive() for thread in self._threads)
-
-    def lost_threads(self) -> int:
-        """Return the number of threads that have died: they have ended, but not because the worker stops."""
-        dead = [number for number, thread in enumerate(self._threads) if not thread.is_alive()]
-        return sum(str(number) not in self._ended_threads for number in dead)
+        return self.threads.alive() > 0 or bool(self._running)
 
     def is_damaged(self) -> bool:
         """Return whether a thread, or that of the event loop, has died: its runs cannot end."""
-        return self._loop.has_died() or self.lost_threads() > 0
+        return self._loop.has_died() or self.threads.lost() > 0
 
     def settle_lost_runs(self) -> None:
         """Fail the runs whose thread has died, so that their leases are not renewed, and restart the process."""
-        alive = {thread.ident for thread in self._threads if thread.is_alive()}
-        numbers = {thread.ident: number for number, thread in enumerate(self._threads)}
+        alive, numbers = self.threads.alive_idents(), self.threads.numbers()
         for run in list(self._running.values()):
             if self._loop.has_died() if isinstance(run, CoroutineRun) else run.has_lost_thread(alive):
                 exc = RuntimeError("The thread of this run has died.")
@@ -244,15 +252,14 @@ class Worker:
                 return
             time.sleep(PREFETCH_S)
 
-    def _run_thread(self, name: str) -> None:
-        self._run_jobs(name)
+    def _run_thread(self, number: int) -> None:
+        self._run_jobs(number)
         self.job_source.buffer.send_acks()
-        self._ended_threads.add(name)
 
-    def _run_jobs(self, name: str) -> None:
-        """Run jobs until the worker is stopped, or has finished in burst mode."""
-        burst, thread = self._options.burst, int(name)
-        while not self._stopping:
+    def _run_jobs(self, thread: int) -> None:
+        """Run jobs until the thread leaves, the worker is stopped, or has finished in burst mode."""
+        burst, name = self._options.burst, str(thread)
+        while not self._stopping and not (self.threads.has_surplus and self._must_leave(thread)):
             had_leases = burst and self.fetcher.has_leases()
             try:
                 job = self.job_source.buffer.pop()
@@ -279,6 +286,14 @@ class Worker:
                 if not had_leases and self._has_finished():
                     break
                 time.sleep(random.uniform(0.5, 1.5) * MAX_BUFFERED_S)  # other threads ask at other times
+
+    def _must_leave(self, thread: int) -> bool:
+        """Return whether this thread must end now, because there are too many. Another one takes what it would do."""
+        if self.fetcher.has_unanswered(str(thread)) or not self.threads.leave(thread):
+            return False
+        self.job_source.wake_surplus()
+        self.job_source.wake_next()
+        return True
 
     def _has_finished(self) -> bool:
         """Return whether no task is leased or running here, or due. The order matters: a reply adds leases first."""
@@ -314,7 +329,7 @@ class Worker:
         self._begin(run, thread)
         ack = Context().run(execute, job, run)
         # Not the time in which its outcome was logged: threads may wait for each other there.
-        self.job_source.amount.record_run(job.ran_us / 1e6, min(len(self._running), self._options.threads))
+        self.job_source.amount.record_run(job.ran_us / 1e6, min(len(self._running), self.threads.size))
         self._finish(ack, thread)
         if run.interrupted and self._restarts_interrupted:
             self.request_restart(f"a task was interrupted ({job.name})")
@@ -325,9 +340,7 @@ class Worker:
         self._begin(run, thread)
         started_at = time.perf_counter()
         acks = Context().run(execution.run, run)
-        self.job_source.amount.record_run(
-            time.perf_counter() - started_at, min(len(self._running), self._options.threads)
-        )
+        self.job_source.amount.record_run(time.perf_counter() - started_at, min(len(self._running), self.threads.size))
         self._batches.settle(run, acks)
         self._end_batch(run, thread)
         if run.interrupted and self._restarts_interrupted:

@@ -21,6 +21,7 @@ from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats.metrics import SIZE
 from django_redis_components.taskqueue.store.control import new_op
 from django_redis_components.taskqueue.store.poller_failure import FailureReport
+from django_redis_components.taskqueue.store.pools import keep_pool
 from django_redis_components.taskqueue.store.scripts import REGISTER_SCHEDULES
 from django_redis_components.taskqueue.store.workers import command_worker, stack_key
 from tests.support import Store, eventually
@@ -61,6 +62,7 @@ KINDS: dict[str, tuple[str, float | None]] = {
     "wakeup:q:<queue>, :poller": (r"wakeup:(q:\w+|poller)", 60),
     "wakeup:s:<supervisor>": (r"wakeup:s:[\w:]+", 60),
     "commands:<supervisor>": (r"commands:[\w:]+", 60),
+    "kept_pools": (r"kept_pools", None),
     "stack:<op>": (r"stack:\w+", 60),
     "queues, workers, idle_queues": (r"queues|workers|idle_queues", None),
     "worker:<id>": (r"worker:[\w:]+", LEASE_S * 40),
@@ -155,6 +157,7 @@ def busy_store(store: Store, settings: Any, monkeypatch: pytest.MonkeyPatch) -> 
         replaced = note.using(queue_name=queue, unique=Unique(until="started", on_conflict="replace"), run_after=60)
         replaced.enqueue_many([((queue,), {})] * 2)
     run(connections.client(), command_worker(home(), "runs:mail", "quiet", "ada", new_op()))
+    run(connections.client(), keep_pool(home(), [("app-1", "mail")], {"threads": "8"}, "ada"))
     store.raw.set(stack_key(home(), "op"), "", ex=60)
     stored = prepare(note.using(queue_name="old"), ["from a row"], {})[1]
     connections.client().execute(outbox.send_once(home(), [("token", stored.arguments)]))

@@ -46,7 +46,7 @@ def check_good_tasks(worker: Worker, threads: int) -> None:
     assert [result.get(60) for result in results] == list(range(20))
     assert good_async.enqueue(1).get(60) == 1
     eventually(lambda: worker.busy() == 0)
-    assert (worker.threads_alive(), worker.lost_threads()) == (threads, 0)
+    assert (worker.threads.alive(), worker.threads.lost()) == (threads, 0)
 
 
 def test_exceptions_of_all_kinds_end_as_failures(redis_server: Store) -> None:
@@ -256,7 +256,7 @@ def test_run_whose_thread_has_died_fails_and_the_process_is_replaced(
         with monkeypatch.context() as patch:
             patch.setattr(worker.fetcher, "settle", die)
             result = good.enqueue(1)
-            eventually(lambda: worker.lost_threads() == 1)
+            eventually(lambda: worker.threads.lost() == 1)
         assert worker.running() == [result.id]
         worker.settle_lost_runs()
         eventually(lambda: (result.refresh(), result.is_finished)[1])

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 from django_redis_components.taskqueue.supervisor.child import Child
+from django_redis_components.taskqueue.supervisor.child_pool import ChildPool
 from django_redis_components.taskqueue.worker.ipc import PrefetchedLeases
 from django_redis_components.taskqueue.worker.options import WorkerOptions
 
@@ -18,8 +19,8 @@ class Process:
         self.process = subprocess.Popen([sys.executable, "-c", code])
         heartbeat_read, self.heartbeat = os.pipe()
         self.commands, command_write = os.pipe()
-        options = WorkerOptions(("default", "mail"), threads=3)
-        self.child = Child(self.process.pid, "host:1", heartbeat_read, command_write, options, PrefetchedLeases())
+        pool = ChildPool(WorkerOptions(("default", "mail"), threads=3))
+        self.child = Child(self.process.pid, "host:1", heartbeat_read, command_write, pool, PrefetchedLeases())
 
     def write(self, text: str) -> None:
         os.write(self.heartbeat, text.encode())

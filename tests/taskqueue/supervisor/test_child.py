@@ -64,7 +64,7 @@ def test_a_truncated_heartbeat_is_ignored(process: Process) -> None:
 
 def test_a_heartbeat_larger_than_the_pipe_is_received(process: Process, redis_server: Store) -> None:
     os.set_blocking(process.heartbeat, False)
-    worker = Worker(shards_of(), "host:1", WorkerOptions(("default",)), 0)
+    worker = Worker(shards_of(), "host:1", WorkerOptions(("default",)), process.commands)
     note.enqueue_many([((number,), {}) for number in range(2_000)])
     jobs = worker.fetcher.fetch("0", 2_000)
     writer = HeartbeatWriter(process.heartbeat, worker)
@@ -208,6 +208,7 @@ def test_info_describes_the_process(process: Process) -> None:
     assert info == {
         "pid": process.process.pid, "queues": ["default", "mail"], "threads": 3, "async_concurrency": 100,
         "busy": 1, "finished": 2, "leases": 2, "version": "1.2",
+        "command_line": "default,mail --threads 3 --async-concurrency 100",
     }  # fmt: skip
 
 

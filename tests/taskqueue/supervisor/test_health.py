@@ -20,9 +20,11 @@ from django.core.management import CommandError, call_command
 
 from django_redis_components.management.arguments import address
 from django_redis_components.taskqueue.supervisor import health
-from django_redis_components.taskqueue.supervisor.child import Child, WorkerOptions
+from django_redis_components.taskqueue.supervisor.child import Child
+from django_redis_components.taskqueue.supervisor.child_pool import ChildPool
 from django_redis_components.taskqueue.supervisor.health import Health, Port, _problem_of
 from django_redis_components.taskqueue.worker.ipc import PrefetchedLeases
+from django_redis_components.taskqueue.worker.options import WorkerOptions
 from tests.support import Proxy, Store, eventually
 from tests.support.processes import MEASURED, Children
 from tests.taskqueue.support import SITE, Held, queue_worker, running_worker, taskqueue_settings
@@ -41,7 +43,12 @@ class Process:
         heartbeat_read, self.heartbeat = os.pipe()
         self.life, command_write = os.pipe()
         self.child = Child(
-            self.process.pid, "host:1", heartbeat_read, command_write, WorkerOptions(("default",)), PrefetchedLeases()
+            self.process.pid,
+            "host:1",
+            heartbeat_read,
+            command_write,
+            ChildPool(WorkerOptions(("default",))),
+            PrefetchedLeases(),
         )
 
     def report(self, **words: Any) -> Child:

@@ -13,6 +13,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.supervisor.child import Child
+from django_redis_components.taskqueue.supervisor.child_pool import ChildPool
 from django_redis_components.taskqueue.supervisor.renewals import _leases_of, renew_leases
 from django_redis_components.taskqueue.worker.ipc import Heartbeat, PrefetchedLeases
 from django_redis_components.taskqueue.worker.options import WorkerOptions
@@ -35,9 +36,8 @@ def processes(proxy: Proxy, settings: Any) -> Iterator[list[Child]]:
         heartbeat_read, heartbeat_write = os.pipe()
         command_read, command_write = os.pipe()
         ends += [heartbeat_write, command_read]
-        made.append(
-            Child(1, f"host:1.{number}", heartbeat_read, command_write, WorkerOptions(("default",)), PrefetchedLeases())
-        )
+        pool = ChildPool(WorkerOptions(("default",)))
+        made.append(Child(1, f"host:1.{number}", heartbeat_read, command_write, pool, PrefetchedLeases()))
     yield made
     for child in made:
         child.close()

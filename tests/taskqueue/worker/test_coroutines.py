@@ -129,7 +129,7 @@ def test_stopping_worker_waits_for_its_coroutines(redis_server: Store, monkeypat
         result = hold_async.enqueue("0")
         held.started()
         worker.stop()
-        eventually(lambda: worker.threads_alive() == 0)
+        eventually(lambda: worker.threads.alive() == 0)
         assert worker.is_alive()
         held.release()
         assert result.get(60) == "0", "its outcome is sent by the flusher: no thread is left"
@@ -147,7 +147,7 @@ def test_threads_that_wait_for_a_slot_stop_at_once(redis_server: Store, monkeypa
 
         worker.stop()
 
-        eventually(lambda: worker.threads_alive() == 0)
+        eventually(lambda: worker.threads.alive() == 0)
         held.release()
     waiting.refresh()
     assert (waiting.state, waiting.worker_ids) == ("ready", [])

@@ -11,15 +11,13 @@ from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.job import Job
 from django_redis_components.taskqueue.worker import prefetch
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
-from django_redis_components.taskqueue.worker.prefetch import (
-    MAX_BUFFERED_S,
-    MAX_BUFFERED_WORK_S,
+from django_redis_components.taskqueue.worker.prefetch import MAX_BUFFERED_S, MAX_BUFFERED_WORK_S, PrefetchBuffer
+from django_redis_components.taskqueue.worker.prefetch_amount import (
     MAX_PREFETCH,
     PREFETCH_S,
     WINDOW_RUNS,
     WINDOW_S,
     PrefetchAmount,
-    PrefetchBuffer,
 )
 from tests.support import Store
 

@@ -168,7 +168,7 @@ def test_run_of_a_thread_that_has_died_does_not_count_as_running(
         with monkeypatch.context() as patch:
             patch.setattr(worker.fetcher, "settle", die)
             result = note.enqueue(1)
-            eventually(lambda: worker.lost_threads() == 1)
+            eventually(lambda: worker.threads.lost() == 1)
         assert leases.running() == 1
 
         worker.settle_lost_runs()

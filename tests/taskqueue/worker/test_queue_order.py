@@ -13,8 +13,9 @@ from django_redis_components.core.client import connections
 from django_redis_components.management.arguments import weights
 from django_redis_components.taskqueue import startup
 from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.worker.fetcher import Fetcher, QueueOrder
+from django_redis_components.taskqueue.worker.fetcher import Fetcher
 from django_redis_components.taskqueue.worker.options import WorkerOptions
+from django_redis_components.taskqueue.worker.queue_order import QueueOrder
 from tests.support import Proxy, Store, run_together
 from tests.support.processes import Children
 from tests.taskqueue.support import new_fetcher, queue_worker

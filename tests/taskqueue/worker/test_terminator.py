@@ -16,7 +16,7 @@ from django_redis_components.taskqueue import get_queue
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.supervisor import termination
 from django_redis_components.taskqueue.supervisor.termination import CHECKS_S, CancelListener, Terminator
-from django_redis_components.taskqueue.worker.ipc import CommandReader, ProcessCommand, send_command
+from django_redis_components.taskqueue.worker.ipc import CommandReader, CommandWriter, ProcessCommand
 from tests.support import Proxy, Store, eventually
 from tests.taskqueue.supervisor.support import Process
 from tests.taskqueue.support import Held, base_key, new_fetcher, queue_key, recover, running_worker
@@ -57,7 +57,7 @@ def test_exceeded_hard_limit_terminates_the_process(process: Process) -> None:
     assert (ack.id, ack.token, ack.outcome, why) == ("a", "t1", "failed", "has reached its hard time limit of 2 s")
     assert min(process.child.deadlines()) == PAST
     process.child.terminate(ack, FUTURE)
-    assert commands(process) == [["terminate", "a", "t1", "", 0]]
+    assert commands(process) == [["terminate", "a", "t1", "", 0, None]]
     assert process.child.overdue(time.monotonic()) == [], "once is enough"
     assert min(process.child.deadlines()) == FUTURE
 
@@ -90,7 +90,7 @@ def test_cancelled_task_is_interrupted_and_its_process_terminated_after_the_grac
     process.child.cancel("a", 0.0)
     process.child.cancel("a", 1_000.0)
 
-    assert commands(process) == [["cancel", "a", "t1", "", 0]] * 3
+    assert commands(process) == [["cancel", "a", "t1", "", 0, None]] * 3
     [(ack, why)] = process.child.overdue(time.monotonic())
     assert (ack.id, ack.outcome, why) == ("a", "cancelled", "was cancelled and still runs")
 
@@ -219,8 +219,9 @@ def test_partial_commands_are_not_read() -> None:
     read_fd, write_fd = os.pipe()
     reader = CommandReader(read_fd)
 
-    send_command(write_fd, "cancel", "a", "t1")
-    send_command(write_fd, "heartbeat")
+    writer = CommandWriter(write_fd)
+    writer.send("cancel", "a", "t1")
+    writer.send("heartbeat")
     os.write(write_fd, b'["terminate", "b"')
     assert reader.read()
     assert reader.take() == [ProcessCommand("cancel", "a", "t1"), ProcessCommand("heartbeat")]

@@ -55,7 +55,7 @@ def make_quick(worker: worker_module.Worker) -> None:
 
 def idle(worker: worker_module.Worker) -> bool:
     """Return whether one thread waits for a wakeup, and the others for that thread."""
-    return worker.job_source.leader_lock.locked() and worker.job_source.idle_threads == worker.threads_alive() - 1
+    return worker.job_source.leader_lock.locked() and worker.job_source.idle_threads == worker.threads.alive() - 1
 
 
 def test_tasks_run_in_order_and_leave_their_results(store: Store) -> None:
@@ -328,8 +328,8 @@ def test_worker_is_alive_while_its_last_thread_passes_a_coroutine_to_the_loop(
         monkeypatch.setattr(failpoints, "hook", pause_and_stop)
         hold_async.enqueue("long")
         assert received.wait(60)
-        threads_alive = worker.threads_alive
-        monkeypatch.setattr(worker, "threads_alive", end_the_thread)
+        threads_alive = worker.threads.alive
+        monkeypatch.setattr(worker.threads, "alive", end_the_thread)
 
         assert worker.is_alive()
 
@@ -640,5 +640,5 @@ def test_worker_that_lost_a_lease_may_run_the_task_again_concurrently(
         assert result.get(60) == "twice"
         eventually(lambda: not worker.fetcher.leases and worker.busy() == 0)
         assert note.enqueue("after it").get(60) == "after it"
-        assert worker.threads_alive() == 2
+        assert worker.threads.alive() == 2
     assert "was discarded: its lease had expired." in caplog.text

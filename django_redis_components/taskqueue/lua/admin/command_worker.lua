@@ -3,7 +3,7 @@
 -- Precondition: none.
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] target  id of the worker or of the supervisor
--- ARGV[2] verb  quiet, resume, restart, stop, or "stack/<task>"
+-- ARGV[2] verb  quiet, resume, restart, stop, reset, "stack/<task>" or "pool/<change>"
 -- ARGV[3] op  id of the operation, new for each
 -- ARGV[4] author  who requested it
 -- ARGV[5] lease_ms  duration of a lease: a worker without a heartbeat for so long is lost

@@ -1,4 +1,4 @@
-"""`manage.py redis workers`: lists the worker processes, and sends commands to them."""
+"""The commands of `manage.py redis workers`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from django.core.management.base import CommandParser
 
 from django_redis_components.core.protocol import run
 from django_redis_components.core.text import counted
+from django_redis_components.management.arguments import ordered_queues, whole_number
 from django_redis_components.management.base import CommandResult, add_subcommands, add_yes, system_user
 from django_redis_components.management.listings import worker_listing
 from django_redis_components.management.redis import groups
 from django_redis_components.management.redis.queues.operations import away_note, shards_data
+from django_redis_components.management.redis.workers import pools
 from django_redis_components.taskqueue.exceptions import WorkerDoesNotExist
+from django_redis_components.taskqueue.pool import MAX_COROUTINES, MAX_THREADS, POOL_VALUES, check_change
 from django_redis_components.taskqueue.shard_clients import prompt_client, read_each
 from django_redis_components.taskqueue.shards import Shard, shards_of
 from django_redis_components.taskqueue.stats.merging import merged_overview
@@ -30,6 +33,8 @@ VERBS = {
     "list": f"list the worker processes of all hosts, lost ones included, at most {MAX_ALL_WORKERS:,}",
     "quiet": "have a worker fetch no more tasks; its running tasks finish",
     "resume": "have a quiet worker fetch tasks again",
+    "set": "change the threads, coroutines or queues of live processes (asks for confirmation)",
+    "reset": "end such changes (asks for confirmation); without an argument: list them",
     "restart": "replace each process of a worker after its running tasks (asks for confirmation)",
     "stop": "stop each process; running tasks have the grace period (asks for confirmation)",
 }
@@ -45,18 +50,98 @@ class Group(groups.CommandGroup):
             made[verb].add_argument(
                 "id", metavar="ID", help="id of a process, or of a supervisor for all of its processes, as listed"
             )
-        for verb in ("restart", "stop"):
+        for verb in ("set", "reset", "restart", "stop"):
             add_yes(made[verb])
+        for verb in ("set", "reset"):
+            _add_target(made[verb])
+        _add_values(made["set"])
 
     def perform(self, options: dict[str, Any]) -> CommandResult:
         """List the workers, or send a command to one."""
         verb, using = options["verb"], options["using"]
         if verb == "list":
             return list_workers(using)
+        if verb == "set":
+            return self._set_pools(options)
+        if verb == "reset":
+            return self._reset_pools(options)
         text = describe(options["id"], using)
         if verb in ("restart", "stop") and not options["yes"]:
             self.command.ask(f"{text} {verb.capitalize()}?", "Nothing was sent.")
         return send(options["id"], verb, system_user(), using)
+
+    def _set_pools(self, options: dict[str, Any]) -> CommandResult:
+        change = check_change({name: str(options[name]) for name in POOL_VALUES if options[name] is not None})
+        targets = pools.PoolTargets(_target(options), options["using"])
+        values = ", ".join(f"{name} {value}" for name, value in change.items())
+        kept = ", also for those that start later" if options["keep"] else ""
+        if not options["yes"] and targets.workers:
+            self.command.ask(f"{targets.describe()} Set {values}{kept}?", "Nothing was sent.")
+        return pools.set_pools(targets, change, system_user(), keep=options["keep"])
+
+    def _reset_pools(self, options: dict[str, Any]) -> CommandResult:
+        using = options["using"]
+        if not (options["worker"] or options["all"]):
+            return pools.list_pools(using)
+        try:
+            targets = pools.PoolTargets(_target(options), using)
+        except WorkerDoesNotExist:
+            if not options["all"]:
+                raise
+            forgotten = pools.forget_all(using)
+            return CommandResult({"forgotten": forgotten}, f"Ended {counted(forgotten, 'kept change')}.")
+        if not options["yes"]:
+            question = f"{targets.describe()} Reset to the threads, coroutines and queues of the command line?"
+            self.command.ask(question, "Nothing was sent.")
+        return pools.reset_pools(targets, system_user())
+
+
+def _add_target(parser: CommandParser) -> None:
+    parser.add_argument(
+        "worker",
+        nargs="?",
+        metavar="HOST[:PID]",
+        help="a host, the process id of a worker process or of a supervisor on it, or an id, as listed",
+    )
+    parser.add_argument("--all", action="store_true", help="the worker processes of all hosts")
+
+
+def _add_values(parser: CommandParser) -> None:
+    parser.add_argument(
+        "--threads",
+        type=whole_number(1, MAX_THREADS),
+        metavar="N",
+        help=f"concurrent tasks in one process, 1 to {MAX_THREADS} (default: unchanged)",
+    )
+    parser.add_argument(
+        "--coroutines",
+        type=whole_number(1, MAX_COROUTINES),
+        metavar="N",
+        help=f"concurrent async def tasks of one process, 1 to {MAX_COROUTINES} (default: unchanged)",
+    )
+    parser.add_argument(
+        "--queues",
+        type=ordered_queues,
+        metavar="NAME,…",
+        help="queue names in strict order, or NAME=WEIGHT,… (default: unchanged)",
+    )
+    parser.add_argument(
+        "--keep",
+        action="store_true",
+        help="processes with the same host and command line that start later take it, too; with --all of any host"
+        " (default: until the restart of the process)",
+    )
+
+
+def _target(options: dict[str, Any]) -> str:
+    """Return which workers are concerned; "" for all.
+
+    Raises:
+        ValueError: neither a worker nor --all is given, or both.
+    """
+    if bool(options["worker"]) == options["all"]:
+        raise ValueError("Which workers? Expected either HOST, HOST:PID or an id, or --all.")
+    return options["worker"] or ""
 
 
 #: Seconds that a command waits for its outcome, and between two looks.
@@ -89,6 +174,7 @@ def list_workers(using: str) -> CommandResult:
     alive = overview.live_count
     busy = sum(worker.busy for worker in workers if worker.is_alive)
     text = f"{alive:,} live, {overview.worker_count - alive:,} lost. Busy threads: {busy:,}."
+    text = "\n".join([text, *pools.pool_notes([worker for worker in workers if worker.is_alive])])
     return CommandResult(data, text, worker_listing.of_workers(workers, with_ids=True), note)
 
 
