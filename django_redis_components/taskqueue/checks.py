@@ -21,7 +21,6 @@ from django_redis_components.taskqueue.middleware import pipeline
 from django_redis_components.taskqueue.options import check_queue
 from django_redis_components.taskqueue.schedules.schedule import Schedule, registered
 
-
 #: The directory of this package, whose lines are not shown as the place of a mistake.
 PACKAGE = str(Path(django_redis_components.__file__).parent) + os.sep
 
