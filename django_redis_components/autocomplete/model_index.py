@@ -36,6 +36,7 @@ from django_redis_components.core.model_changes import (
     key_of,
     number_of,
     primary_keys_of,
+    relations_in,
     value_of,
     values_of,
     write_newest,
@@ -101,7 +102,7 @@ class ModelIndex(RegisteredIndex):
             self._label,
             model,
             self.watch_fields,
-            self.relations,
+            relations_in(model, self.relations, self.terms),
             self._follow,
             "manage.py redis autocomplete repair",
         )

@@ -298,9 +298,17 @@ def stored_value(field: Any, value: Any) -> Any:
 
 
 def value_of(obj: Any, name: str) -> Any:
-    """Return the value of an attribute, or what a method returns."""
+    """Return the value of an attribute, or what a method returns; of a relation to several objects these objects."""
     found = getattr(obj, name)
+    if isinstance(found, models.Manager):
+        return list(found.all())
     return found() if callable(found) else found
+
+
+def relations_in(model: type[models.Model], relations: Sequence[str], names: Iterable[str]) -> list[str]:
+    """Return the declared relations, and the many-to-many fields of the model that are among the names."""
+    many_to_many = {field.name for field in model._meta.many_to_many}
+    return list(dict.fromkeys([*relations, *(name for name in names if name in many_to_many)]))
 
 
 def number_of(value: Any, largest: float) -> float:

@@ -22,6 +22,7 @@ from django_redis_components.core.model_changes import (
     number_of,
     primary_keys_of,
     store_check,
+    relations_in,
     value_of,
     values_of,
     write_newest,
@@ -104,7 +105,7 @@ class ModelSearch:
             self._label,
             model,
             self.watch_fields,
-            self.relations,
+            relations_in(model, self.relations, [*self.fields, *self.facets]),
             self._follow,
             "manage.py redis search repair",
         )
@@ -274,6 +275,8 @@ def registered() -> list[ModelSearch]:
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, list):  # of the objects of a relation
+        return " ".join(map(_text, value))
     return "" if value is None else str(value)
 
 

@@ -49,6 +49,12 @@ def users(store: Store) -> Iterator[Users]:
         unregister(one.name)
 
 
+class UsersOfGroups(ModelSearch):
+    model = User
+    fields = {"username": 1, "groups": 1}
+    facets = ("groups",)
+
+
 class Placed(Users):
     location = "place"
 
@@ -60,6 +66,23 @@ def named(name: str, year: int = 2026, **fields: Any) -> User:
     first, _, last = name.partition(" ")
     joined = datetime(year, 1, 1, tzinfo=UTC)
     return User.objects.create(username=name, first_name=first, last_name=last, date_joined=joined, **fields)
+
+
+def test_many_to_many_field_is_read_and_followed_without_being_a_declared_relation(redis_server: Store) -> None:
+    group = Group.objects.create(name="Painters")
+    people = register(UsersOfGroups)
+    try:
+        anna = named("anna")
+        assert people.search("painters").ids == []
+
+        anna.groups.add(group)
+
+        page = people.search("painters", facets=["groups"])
+        assert (page.ids, page.facets) == ([str(anna.pk)], {"groups": {"Painters": 1}})
+        anna.groups.clear()
+        assert people.search("painters").ids == []
+    finally:
+        unregister(people.name)
 
 
 @pytest.mark.contract
