@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -21,8 +22,8 @@ from django_redis_components.core.model_changes import (
     key_of,
     number_of,
     primary_keys_of,
-    store_check,
     relations_in,
+    store_check,
     value_of,
     values_of,
     write_newest,
@@ -32,6 +33,7 @@ from django_redis_components.search.arguments import (
     MAX_FACETS,
     MAX_LATITUDE,
     MAX_LONGITUDE,
+    RESERVED,
     Point,
     SortValue,
     check_id,
@@ -129,11 +131,13 @@ class ModelSearch:
         )
 
     def search(self, query: str, **options: Any) -> SearchPage:
-        """See `SearchIndex.search`."""
+        """See `SearchIndex.search`. A facet, filter or order that the class does not declare is a ValueError."""
+        self._check_names(options)
         return self.index.search(query, **options)
 
     async def asearch(self, query: str, **options: Any) -> SearchPage:
-        """See `SearchIndex.search`."""
+        """See `search`."""
+        self._check_names(options)
         return await self.index.asearch(query, **options)
 
     def objects(self, page: SearchPage) -> list[Any]:
@@ -230,6 +234,25 @@ class ModelSearch:
         for some in chunks(key for key in keys.values() if key is not None):
             self._update(some, router.db_for_write(self.model), force=force)
         write_documents(self.index, {id_: None for id_, key in keys.items() if key is None})
+
+    def _check_names(self, options: Mapping[str, Any]) -> None:
+        """Refuse a name that finds nothing; a class with a `document` of its own may have more than it declares."""
+        if type(self).document is not ModelSearch.document:
+            return
+        for what in ("facets", "filters"):
+            if not isinstance(names := options.get(what) or (), str):  # the index refuses a single name
+                self._check_declared(what, names, self.facets)
+        order = options.get("order_by", RESERVED[0])
+        names = [order.removeprefix("-")] if isinstance(order, str) else order if isinstance(order, Mapping) else ()
+        self._check_declared("order_by", names, (*RESERVED, *self.sort_values))
+
+    def _check_declared(self, what: str, names: Iterable[Any], declared: Sequence[str]) -> None:
+        for name in names:
+            if isinstance(name, str) and name not in declared:
+                near = difflib.get_close_matches(name, declared, n=1)
+                hint = f" Did you mean {near[0]!r}?" if near else ""
+                accepted = ", ".join(declared) or "none"
+                raise ValueError(f"{what}: {name!r} is not declared by {type(self).__name__}: {accepted}.{hint}")
 
     def _keys_of(self, page: SearchPage) -> list[Any]:
         """Return the primary keys of a page in its order."""

@@ -85,6 +85,34 @@ def test_many_to_many_field_is_read_and_followed_without_being_a_declared_relati
         unregister(people.name)
 
 
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (
+            {"facets": ["is_staf"]},
+            "facets: 'is_staf' is not declared by Users: is_staff, group_names. Did you mean 'is_staff'?",
+        ),
+        ({"filters": {"kind": "a"}}, "filters: 'kind' is not declared by Users: is_staff, group_names."),
+        (
+            {"order_by": "-name"},
+            "order_by: 'name' is not declared by Users: relevance, distance, date_joined, username.",
+        ),
+        ({"order_by": {"votes": 2}}, "order_by: 'votes' is not declared by Users"),
+    ],
+)
+def test_search_by_an_undeclared_name_is_refused(users: Users, options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(text)):
+        users.search("anna", **options)
+
+
+def test_search_with_a_document_of_its_own_accepts_any_name(redis_server: Store) -> None:
+    class Custom(Users):
+        def document(self, obj: Any) -> Any:
+            return super().document(obj)
+
+    assert Custom().search("anna", order_by="votes", facets=["kind"]).ids == []
+
+
 @pytest.mark.contract
 def test_objects_are_indexed_after_the_commit(users: Users) -> None:
     with transaction.atomic():
