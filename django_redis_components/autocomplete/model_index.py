@@ -288,6 +288,13 @@ class ModelIndex(RegisteredIndex):
         return self.queryset().using(router.db_for_write(self.model))
 
 
+def attributes_of(index: ModelIndex) -> Sequence[str]:
+    """Return the names that are read from each object; none if the class overrides `entry`."""
+    if type(index).entry is not ModelIndex.entry:
+        return ()
+    return [name for name in (index.text, *index.terms, index.weight) if name]
+
+
 def scopes_of(index: ModelIndex, obj: Any) -> Iterable[str]:
     """Return the scopes in which an object has an entry."""
     return index._entries_by_scope(obj)

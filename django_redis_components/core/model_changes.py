@@ -311,6 +311,11 @@ def relations_in(model: type[models.Model], relations: Sequence[str], names: Ite
     return list(dict.fromkeys([*relations, *(name for name in names if name in many_to_many)]))
 
 
+def unknown_attributes(objects: models.QuerySet[Any], names: Iterable[str]) -> list[str]:
+    """Return the names that are neither an attribute of the model nor an annotation of the objects."""
+    return [name for name in names if not hasattr(objects.model, name) and name not in objects.query.annotations]
+
+
 def number_of(value: Any, largest: float) -> float:
     """Return a number of an object; 0 for None and NaN, and the nearest within bounds for others.
 

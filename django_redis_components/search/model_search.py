@@ -297,6 +297,14 @@ def registered() -> list[ModelSearch]:
     return [_searches[name] for name in sorted(_searches)]
 
 
+def attributes_of(search: ModelSearch) -> Sequence[str]:
+    """Return the names that are read from each object; none if the class overrides `document`."""
+    if type(search).document is not ModelSearch.document:
+        return ()
+    location = (search.location,) if search.location else ()
+    return (*search.fields, *search.facets, *search.sort_values, *location)
+
+
 def _text(value: Any) -> str:
     if isinstance(value, list):  # of the objects of a relation
         return " ".join(map(_text, value))

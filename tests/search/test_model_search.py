@@ -18,7 +18,11 @@ from django.contrib.auth.models import Group, User
 from django.contrib.sessions.models import Session
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
+from django.db.models import Value
 
+from django_redis_components import autocomplete
+from django_redis_components.autocomplete import ModelIndex
+from django_redis_components.checks import check_indexes
 from django_redis_components.search import Drift, ModelSearch, SearchIndex, register, registered, unregister
 from django_redis_components.search.index import scan_ids
 from tests.support import Store, run_async, run_together
@@ -111,6 +115,35 @@ def test_search_with_a_document_of_its_own_accepts_any_name(redis_server: Store)
             return super().document(obj)
 
     assert Custom().search("anna", order_by="votes", facets=["kind"]).ids == []
+
+
+class Misspelled(ModelSearch):
+    model = User
+    fields = {"username": 1, "emial": 1}
+    facets = ("is_staff", "group_names", "groups")
+    sort_values = ("date_joined", "logins")
+
+    def queryset(self) -> Any:
+        return User.objects.annotate(logins=Value(1))
+
+
+class MisspelledIndex(ModelIndex):
+    model, name, text, terms = User, "misspelled", "get_full_nam", ("email",)
+
+
+def test_check_reports_names_that_the_objects_do_not_have() -> None:
+    search, index = register(Misspelled), autocomplete.register(MisspelledIndex)
+    try:
+        found = [(each.msg, each.hint) for each in check_indexes()]
+    finally:
+        unregister(search.name)
+        autocomplete.unregister(index.name)
+
+    text = "which auth.User does not have: no object can be written."
+    assert found == [
+        (f"Search auth.user names 'emial', {text}", "Did you mean 'email'?"),
+        (f"Index misspelled names 'get_full_nam', {text}", "Did you mean 'get_full_name'?"),
+    ]
 
 
 @pytest.mark.contract
