@@ -142,7 +142,7 @@ def check_indexes(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> l
 
 
 def _unknown_names(label: str, index: Any, names: Sequence[str]) -> Iterator[CheckMessage]:
-    from django_redis_components.core.model_changes import unknown_attributes
+    from django_redis_components.core.object_values import unknown_attributes
 
     try:
         unknown = unknown_attributes(index.queryset(), names)

@@ -34,13 +34,10 @@ from django_redis_components.core.model_changes import (
     chunks,
     has_id,
     key_of,
-    number_of,
     primary_keys_of,
-    relations_in,
-    value_of,
-    values_of,
     write_newest,
 )
+from django_redis_components.core.object_values import number_of, relations_in, value_of, values_of
 from django_redis_components.core.protocol import run
 
 logger = guarded_logger("django_redis_components.autocomplete")

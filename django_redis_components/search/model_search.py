@@ -20,14 +20,11 @@ from django_redis_components.core.model_changes import (
     chunks,
     has_id,
     key_of,
-    number_of,
     primary_keys_of,
-    relations_in,
     store_check,
-    value_of,
-    values_of,
     write_newest,
 )
+from django_redis_components.core.object_values import number_of, relations_in, value_of, values_of
 from django_redis_components.core.protocol import run
 from django_redis_components.search.arguments import (
     MAX_FACETS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, TypedDict
 
@@ -20,6 +20,7 @@ from django_redis_components.taskqueue import fair_share, limits, retry
 from django_redis_components.taskqueue.exceptions import InvalidTask, UnknownQueue
 from django_redis_components.taskqueue.fair_share import FairShare
 from django_redis_components.taskqueue.limits import Key
+from django_redis_components.taskqueue.option_names import meant
 from django_redis_components.taskqueue.record import check_metadata
 from django_redis_components.taskqueue.unique import Unique, check_delay, check_key, unique_of
 
@@ -281,32 +282,6 @@ def _ms_of(moment: datetime) -> int:
     return -(-round(moment.timestamp() * 1_000_000) // 1_000)
 
 
-#: Options of Celery, RQ and others, and what they are called here.
-_OTHER_QUEUES = {
-    "countdown": "run_after",
-    "delay": "run_after",
-    "eta": "run_after",
-    "job_id": "id",
-    "job_timeout": "timeout",
-    "max_retries": "max_attempts",
-    "queue": "queue_name",
-    "rate_limit": "rate",
-    "result_expires": "result_ttl",
-    "retries": "max_attempts",
-    "retry_backoff": "backoff",
-    "soft_time_limit": "timeout",
-    "task_id": "id",
-    "time_limit": "timeout",
-    "ttl": "expires",
-}
-
-
-def _meant(name: str, accepted: Collection[str]) -> str:
-    """Return the question for the option that was probably meant, or an empty string."""
-    near = [_OTHER_QUEUES[name]] if name in _OTHER_QUEUES else difflib.get_close_matches(name, accepted, n=1)
-    return f" Did you mean {near[0]!r}?" if near else ""
-
-
 def options_with(func: Callable[..., Any], base: TaskOptions, changes: Mapping[str, Any]) -> TaskOptions:
     """Return `base` with the given options replaced.
 
@@ -319,7 +294,7 @@ def options_with(func: Callable[..., Any], base: TaskOptions, changes: Mapping[s
     option_names = {field.name for field in dataclasses.fields(TaskOptions)}
     unknown = sorted(set(changes) - option_names)
     if unknown:
-        hint = _meant(unknown[0], option_names)
+        hint = meant(unknown[0], option_names)
         raise InvalidTask(f"Unknown option: {', '.join(unknown)}.{hint} Options: {', '.join(sorted(option_names))}.")
     options = dataclasses.replace(base, **dict(changes))
     check_keys(func, options)
