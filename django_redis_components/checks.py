@@ -28,6 +28,7 @@ drc.W001  tasks are stored in a database that a cache deletes with `cache.clear(
 drc.W002  `REDIS_COMPONENTS` has a section for the dashboard, but the admin is not installed
 drc.W030  autocomplete is used, but the URLconf does not include its view
 drc.W031  an autocomplete widget names an index that is not registered
+drc.W032  an index of a model names an attribute that its objects do not have
 drc.W050  the rate limit middleware is installed, but there are no rates
 drc.W054  all tasks of a name go to one shard of a spread queue
 drc.W070  the monitoring views answer everybody
@@ -38,6 +39,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import logging
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -50,6 +52,8 @@ from django.utils.module_loading import import_string, module_has_submodule
 
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.settings import conf
+
+logger = logging.getLogger(__name__)
 
 #: `manage.py check --tag redis_components` runs these checks alone.
 TAG = "redis_components"
@@ -122,6 +126,37 @@ def check_autocomplete(app_configs: Sequence[AppConfig] | None = None, **_: Any)
     return check_widgets()
 
 
+def check_indexes(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
+    """Report names in indexes of models that the objects do not have (drc.W032)."""
+    found: list[CheckMessage] = []
+    if _is_imported("search.model_search"):
+        from django_redis_components.search import model_search
+
+        for search in model_search.registered():
+            found += _unknown_names(f"Search {search.name}", search, model_search.attributes_of(search))
+    if _is_imported("autocomplete.model_index"):
+        from django_redis_components.autocomplete import model_index, registry
+
+        for index in registry.registered():
+            if isinstance(index, model_index.ModelIndex):
+                found += _unknown_names(f"Index {index.name}", index, model_index.attributes_of(index))
+    return found
+
+
+def _unknown_names(label: str, index: Any, names: Sequence[str]) -> Iterator[CheckMessage]:
+    from django_redis_components.core.object_values import unknown_attributes
+
+    try:
+        unknown = unknown_attributes(index.queryset(), names)
+    except Exception:  # code of the site, which may need a table that `migrate` makes after the checks
+        logger.debug("The objects of an index cannot be read.", exc_info=True)
+        return
+    for name in unknown:
+        near = difflib.get_close_matches(name, dir(index.model), n=1)
+        text = f"{label} names {name!r}, which {index.model._meta.label} does not have: no object can be written."
+        yield Warning(text, hint=f"Did you mean {near[0]!r}?" if near else None, id="drc.W032")
+
+
 def check_schedules(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
     """Report tasks, schedules and middleware that cannot be loaded or enqueued (drc.E043 to E049, E053, E054, W054)."""
     if conf.validation_errors() or not _has_tasks():
@@ -182,6 +217,7 @@ CHECKS = (
     check_shared_database,
     check_admin,
     check_autocomplete,
+    check_indexes,
     check_schedules,
     check_rate_limits,
     check_throttles,

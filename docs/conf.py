@@ -63,3 +63,4 @@ html_theme = "furo"
 html_title = f"{project} {version}"
 html_static_path: list[str] = []
 html_show_sphinx = False
+html_search_scorer = str(Path(__file__).parent / "_extensions" / "search_order.js")

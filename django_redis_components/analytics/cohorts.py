@@ -78,6 +78,7 @@ async def afunnel(*steps: UserSet) -> list[int]:
 def cohorts_flow(first: Events, later: Events, unit: Unit, count: int, end: date | None) -> Flow[list[Cohort]]:
     """Return the flow of `cohorts`, in one round trip."""
     check_int(count, "periods", 1, MAX_PERIODS)
+    periods.check_unit(unit)
     last = periods.start_of(unit, end)
     starts = [periods.following(unit, last, number - count + 1) for number in range(count)]
     rows = [(start, starts[number:]) for number, start in enumerate(starts)]

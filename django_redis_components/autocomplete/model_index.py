@@ -34,12 +34,10 @@ from django_redis_components.core.model_changes import (
     chunks,
     has_id,
     key_of,
-    number_of,
     primary_keys_of,
-    value_of,
-    values_of,
     write_newest,
 )
+from django_redis_components.core.object_values import number_of, relations_in, value_of, values_of
 from django_redis_components.core.protocol import run
 
 logger = guarded_logger("django_redis_components.autocomplete")
@@ -101,7 +99,7 @@ class ModelIndex(RegisteredIndex):
             self._label,
             model,
             self.watch_fields,
-            self.relations,
+            relations_in(model, self.relations, self.terms),
             self._follow,
             "manage.py redis autocomplete repair",
         )
@@ -285,6 +283,13 @@ class ModelIndex(RegisteredIndex):
     def _newest(self) -> models.QuerySet[Any]:
         """Return the objects from the database that is written: a replica may lack some."""
         return self.queryset().using(router.db_for_write(self.model))
+
+
+def attributes_of(index: ModelIndex) -> Sequence[str]:
+    """Return the names that are read from each object; none if the class overrides `entry`."""
+    if type(index).entry is not ModelIndex.entry:
+        return ()
+    return [name for name in (index.text, *index.terms, index.weight) if name]
 
 
 def scopes_of(index: ModelIndex, obj: Any) -> Iterable[str]:

@@ -29,6 +29,7 @@ decorators                decorators that run a function inside a context manage
 name_templates            names of decorated calls, as templates over their arguments
 discovery                 the modules `indexes` and `tasks` of the site's apps
 model_changes             following the changes of a model's objects
+object_values             values of objects by the names of attributes, methods and relations
 stored_formats            the number of each component's format, compared at the start of a process
 rebuild                   data anew beside the live data: begin, load, swap, abandon
 command_line              command lines of manage.py, as pages advise them

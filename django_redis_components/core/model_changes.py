@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -13,7 +12,6 @@ from django.core.exceptions import ValidationError
 from django.db import models, transaction
 from django.db.models.signals import class_prepared, m2m_changed, post_delete, post_save, pre_delete, pre_save
 from django.db.transaction import TransactionManagementError
-from django.utils.functional import Promise
 from redis.exceptions import RedisError
 
 from django_redis_components.core import keys
@@ -295,34 +293,6 @@ def stored_value(field: Any, value: Any) -> Any:
     except (ValidationError, TypeError, ValueError, OverflowError):
         return None
     return None if is_text and "\0" in found else found
-
-
-def value_of(obj: Any, name: str) -> Any:
-    """Return the value of an attribute, or what a method returns."""
-    found = getattr(obj, name)
-    return found() if callable(found) else found
-
-
-def number_of(value: Any, largest: float) -> float:
-    """Return a number of an object; 0 for None and NaN, and the nearest within bounds for others.
-
-    So one odd value, such as infinity, does not end the writing of all objects.
-    """
-    try:
-        number = float(value or 0)
-    except OverflowError:  # an int beyond 1.8e308
-        number = math.inf if value > 0 else -math.inf
-    return 0.0 if math.isnan(number) else min(max(number, -largest), largest)
-
-
-def values_of(obj: Any, name: str) -> Iterable[Any]:
-    """Return the values of an attribute or method with one or several; none for None and ""."""
-    found = value_of(obj, name)
-    if isinstance(found, Promise):  # a text that is translated later is iterable, letter by letter
-        found = str(found)
-    if found in (None, ""):
-        return ()
-    return found if isinstance(found, Iterable) and not isinstance(found, str) else (found,)
 
 
 def primary_keys_of(objects: Iterable[Any]) -> Iterator[Any]:

@@ -48,5 +48,17 @@ def _model_of(page: Page) -> type[UnmanagedModel]:
     return type(page.slug.capitalize(), (UnmanagedModel,), attributes)
 
 
+def _make_importable(model: type[UnmanagedModel]) -> None:
+    """Give the class a name in this module, which `manage.py shell` imports.
+
+    The name differs from that of the model: "Task" would hide a model of the site with this name in the shell.
+    """
+    model.__name__ = model.__qualname__ = f"Dashboard{model.__name__}"
+    globals()[model.__name__] = model
+
+
 #: The model of each page, by slug.
 MODELS: dict[str, type[UnmanagedModel]] = {page.slug: _model_of(page) for page in PAGES}
+
+for _model in MODELS.values():
+    _make_importable(_model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -19,18 +20,17 @@ from django_redis_components.core.model_changes import (
     chunks,
     has_id,
     key_of,
-    number_of,
     primary_keys_of,
     store_check,
-    value_of,
-    values_of,
     write_newest,
 )
+from django_redis_components.core.object_values import number_of, relations_in, value_of, values_of
 from django_redis_components.core.protocol import run
 from django_redis_components.search.arguments import (
     MAX_FACETS,
     MAX_LATITUDE,
     MAX_LONGITUDE,
+    RESERVED,
     Point,
     SortValue,
     check_id,
@@ -104,7 +104,7 @@ class ModelSearch:
             self._label,
             model,
             self.watch_fields,
-            self.relations,
+            relations_in(model, self.relations, [*self.fields, *self.facets]),
             self._follow,
             "manage.py redis search repair",
         )
@@ -128,11 +128,13 @@ class ModelSearch:
         )
 
     def search(self, query: str, **options: Any) -> SearchPage:
-        """See `SearchIndex.search`."""
+        """See `SearchIndex.search`. A facet, filter or order that the class does not declare is a ValueError."""
+        self._check_names(options)
         return self.index.search(query, **options)
 
     async def asearch(self, query: str, **options: Any) -> SearchPage:
-        """See `SearchIndex.search`."""
+        """See `search`."""
+        self._check_names(options)
         return await self.index.asearch(query, **options)
 
     def objects(self, page: SearchPage) -> list[Any]:
@@ -230,6 +232,25 @@ class ModelSearch:
             self._update(some, router.db_for_write(self.model), force=force)
         write_documents(self.index, {id_: None for id_, key in keys.items() if key is None})
 
+    def _check_names(self, options: Mapping[str, Any]) -> None:
+        """Refuse a name that finds nothing; a class with a `document` of its own may have more than it declares."""
+        if type(self).document is not ModelSearch.document:
+            return
+        for what in ("facets", "filters"):
+            if not isinstance(names := options.get(what) or (), str):  # the index refuses a single name
+                self._check_declared(what, names, self.facets)
+        order = options.get("order_by", RESERVED[0])
+        names = [order.removeprefix("-")] if isinstance(order, str) else order if isinstance(order, Mapping) else ()
+        self._check_declared("order_by", names, (*RESERVED, *self.sort_values))
+
+    def _check_declared(self, what: str, names: Iterable[Any], declared: Sequence[str]) -> None:
+        for name in names:
+            if isinstance(name, str) and name not in declared:
+                near = difflib.get_close_matches(name, declared, n=1)
+                hint = f" Did you mean {near[0]!r}?" if near else ""
+                accepted = ", ".join(declared) or "none"
+                raise ValueError(f"{what}: {name!r} is not declared by {type(self).__name__}: {accepted}.{hint}")
+
     def _keys_of(self, page: SearchPage) -> list[Any]:
         """Return the primary keys of a page in its order."""
         return [key for id_ in page.ids if (key := key_of(self.model, id_)) is not None]
@@ -273,7 +294,17 @@ def registered() -> list[ModelSearch]:
     return [_searches[name] for name in sorted(_searches)]
 
 
+def attributes_of(search: ModelSearch) -> Sequence[str]:
+    """Return the names that are read from each object; none if the class overrides `document`."""
+    if type(search).document is not ModelSearch.document:
+        return ()
+    location = (search.location,) if search.location else ()
+    return (*search.fields, *search.facets, *search.sort_values, *location)
+
+
 def _text(value: Any) -> str:
+    if isinstance(value, list):  # of the objects of a relation
+        return " ".join(map(_text, value))
     return "" if value is None else str(value)
 
 

@@ -18,6 +18,7 @@ Modules; this package re-exports what a site uses:
 
 ==========================  ============================================================================
 decorator, task, options    `@task`; `Task`; the options and their validation
+option_names                names of options in other task queues
 defaults                    options from the settings: `DEFAULTS` and `ROUTES`
 retry, limits, unique       the options `backoff`; `concurrency` and `rate`; `unique`
 fair_share                  the option `fair`

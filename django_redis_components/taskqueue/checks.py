@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from traceback import FrameSummary, extract_tb
 from typing import Any
 
 from django.apps import apps
 from django.core.checks import CheckMessage, Error, Warning
 
+import django_redis_components
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.settings import conf
 from django_redis_components.taskqueue import defaults, outbox, placement, registry, sealing, shards
@@ -16,6 +21,9 @@ from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.middleware import pipeline
 from django_redis_components.taskqueue.options import check_queue
 from django_redis_components.taskqueue.schedules.schedule import Schedule, registered
+
+#: The directory of this package, whose lines are not shown as the place of a mistake.
+PACKAGE = str(Path(django_redis_components.__file__).parent) + os.sep
 
 
 def check_middleware() -> list[CheckMessage]:
@@ -156,11 +164,22 @@ def _discovered() -> list[CheckMessage]:
     try:
         registry.autodiscover()
     except InvalidTask as exc:
-        return [Error(str(exc), id="drc.E043")]
+        return [Error(str(exc), obj=_line_of(exc), id="drc.E043")]
     except Exception:
         # Workers and pollers exit with this error. A check must not: the module may need `migrate` to run first.
         logger.debug("A module of tasks cannot be imported.", exc_info=True)
     return []
+
+
+def _line_of(error: InvalidTask) -> str | None:
+    """Return the file and line of the site that called this package last."""
+    calls = pairwise(extract_tb(error.__traceback__))
+    lines = [each for each, called in calls if called.filename.startswith(PACKAGE) and _is_of_the_site(each)]
+    return f"{lines[-1].filename}:{lines[-1].lineno}" if lines else None
+
+
+def _is_of_the_site(frame: FrameSummary) -> bool:
+    return not frame.filename.startswith((PACKAGE, "<"))  # "<string>" is generated code
 
 
 def _of(schedule: Schedule) -> list[CheckMessage]:

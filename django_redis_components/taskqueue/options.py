@@ -20,6 +20,7 @@ from django_redis_components.taskqueue import fair_share, limits, retry
 from django_redis_components.taskqueue.exceptions import InvalidTask, UnknownQueue
 from django_redis_components.taskqueue.fair_share import FairShare
 from django_redis_components.taskqueue.limits import Key
+from django_redis_components.taskqueue.option_names import meant
 from django_redis_components.taskqueue.record import check_metadata
 from django_redis_components.taskqueue.unique import Unique, check_delay, check_key, unique_of
 
@@ -293,7 +294,8 @@ def options_with(func: Callable[..., Any], base: TaskOptions, changes: Mapping[s
     option_names = {field.name for field in dataclasses.fields(TaskOptions)}
     unknown = sorted(set(changes) - option_names)
     if unknown:
-        raise InvalidTask(f"Unknown option: {', '.join(unknown)}. Options: {', '.join(sorted(option_names))}.")
+        hint = meant(unknown[0], option_names)
+        raise InvalidTask(f"Unknown option: {', '.join(unknown)}.{hint} Options: {', '.join(sorted(option_names))}.")
     options = dataclasses.replace(base, **dict(changes))
     check_keys(func, options)
     return options

@@ -65,7 +65,7 @@ def autocomplete_media(context: template.Context) -> SafeString:
 @register.simple_tag(takes_context=True)
 def sign_in_calendar(
     context: template.Context,
-    user_id: int | str | UUID = "",
+    user_id: int | str | UUID | None = "",
     site: str = "",
     year: int | None = None,
     days: Sequence[bool] | None = None,
@@ -79,14 +79,16 @@ def sign_in_calendar(
         days: what `SignIns.ayear` returned, in an async view; then Redis is not asked.
 
     The first one in a page brings the stylesheet, unless ``{% sign_in_calendar_media %}`` did. If Redis is unavailable,
-    the calendar says so.
+    the calendar says so. Nothing is shown for None, which is the `pk` of an anonymous user.
 
     Raises:
         TypeError, ValueError: an argument is not accepted.
     """
     from django_redis_components.analytics import rendering
 
-    calendar = rendering.read_calendar(user_id, site, year, days)
+    if user_id is None and days is None:
+        return SafeString("")
+    calendar = rendering.read_calendar("" if user_id is None else user_id, site, year, days)
     html = render_to_string(rendering.CALENDAR_TEMPLATE, rendering.calendar_context(calendar))
     return format_html("{}{}", _media_once(context, _CALENDAR_SEEN, rendering.media()), html)
 

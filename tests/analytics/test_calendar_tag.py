@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.contrib.auth.models import AnonymousUser
 from django.template import Context, Engine
 from django.utils import timezone, translation
 
@@ -47,6 +48,10 @@ def test_days_of_the_user_are_shown(store: Store) -> None:
     assert "<title>May 5, 2025: no sign-in</title>" in html
     assert '<tr><th scope="row">February</th><td>2</td><td>3–4</td></tr>' in html
     assert '<tr><th scope="row">March</th><td>0</td><td>–</td></tr>' in html
+
+
+def test_anonymous_visitor_gets_nothing(redis_server: Store) -> None:
+    assert render("{% sign_in_calendar user.pk year=2025 %}|", user=AnonymousUser()) == "|"
 
 
 def test_svg_has_title_and_description_and_no_inline_style_or_script(redis_server: Store) -> None:

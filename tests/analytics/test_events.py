@@ -318,6 +318,11 @@ def test_periods_equal_the_calendar(day: date, count: int) -> None:
     assert following("month", first, count) == sorted(months)[sorted(months).index(first) + count]
 
 
+def test_cohorts_refuse_a_unit_that_is_not_stored(redis_server: Store) -> None:
+    with pytest.raises(ValueError, match="unit='year': expected one of 'hour', 'day', 'week', 'month'"):
+        cohorts(Events("signup"), Events("active"), unit="year")  # type: ignore[arg-type]
+
+
 @pytest.mark.contract
 def test_cohorts_equal_plain_python(store: Store) -> None:
     source = random.Random(1)

@@ -55,6 +55,7 @@ TASKQUEUE_LAYERS: tuple[tuple[str, ...], ...] = (
         "json_codec",
         "limits",
         "on_commit",
+        "option_names",
         "outage_log",
         "retry",
         "sealing",

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import redis
+from django.core.management import CommandError, call_command
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.client import retry as recovery
@@ -327,6 +328,24 @@ def test_wrong_password_names_the_setting_and_is_not_retried(
         WakeupListener(connections.client(), ["recovery:wakeup"]).wait(1)
     own_server.raw.execute_command("AUTH", "right")
     own_server.raw.config_set("requirepass", "")
+
+
+def test_number_of_a_database_that_does_not_exist_is_explained(own_server: Store, settings: Any, drive: Driver) -> None:
+    port = own_server.servers[0].port
+    point(settings, f"redis://127.0.0.1:{port}/9999")
+    text = (
+        f"127.0.0.1:{port} (connection 'default') has no such database: DB index is out of range. The number at the end"
+        " of the URL is that of a database; a server has 16, from 0, unless configured. Change"
+        ' REDIS_COMPONENTS["CONNECTIONS"]["default"].'
+    )
+
+    for request in (Read("PING"), Batch([Read("PING")])):
+        with pytest.raises(redis.ResponseError) as caught:
+            drive.ask(request)
+        assert str(caught.value) == text
+    with pytest.raises(CommandError) as refused:
+        call_command("redis", "doctor")
+    assert str(refused.value) == text
 
 
 def test_password_is_sent_on_every_kind_of_connection(own_server: Store, settings: Any, drive: Driver) -> None:

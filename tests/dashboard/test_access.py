@@ -13,6 +13,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils.module_loading import import_string
 
 from django_redis_components.dashboard.models import MODELS
 from tests.dashboard.support import ROLES, URL, client_of
@@ -117,6 +118,13 @@ def test_dumpdata_finds_no_rows() -> None:
     assert "".join(out.getvalue().split()) == "[][]"
     assert list(MODELS["overview"].objects.all()) == []
     assert str(MODELS["overview"]()) == "Redis operations overview"
+
+
+def test_the_shell_imports_all_models_under_names_of_their_own() -> None:
+    paths = {model: f"{model.__module__}.{model.__name__}" for model in MODELS.values()}
+
+    assert {model: import_string(path) for model, path in paths.items()} == {model: model for model in paths}
+    assert all(path.startswith("django_redis_components.dashboard.models.Dashboard") for path in paths.values())
 
 
 def test_the_model_has_one_permission() -> None:

@@ -7,12 +7,13 @@ import io
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
-from django.contrib.auth.models import Permission
+from django.contrib.auth.models import Group, Permission
 from django.core.management import call_command
 
+from django_redis_components import autocomplete, search
 from django_redis_components.analytics import PageViews
 from django_redis_components.autocomplete import RecentList
 from django_redis_components.core.client import connections
@@ -44,6 +45,38 @@ def doctor_findings() -> list[dict[str, str]]:
         call_command("redis", "doctor", "--json", stdout=out)
     found: list[dict[str, str]] = json.loads(out.getvalue())["findings"]
     return found
+
+
+class GroupSearch(search.ModelSearch):
+    model = Group
+    fields: ClassVar[dict[str, float]] = {"name": 1}
+
+
+class Groups(autocomplete.ModelIndex):
+    model, name, text = Group, "groups", "name"
+
+
+def test_indexes_that_are_not_filled_are_reported(redis_server: Store) -> None:
+    Group.objects.bulk_create(Group(name=f"group {number}") for number in range(30))
+    searched, completed = search.register(GroupSearch), autocomplete.register(Groups)
+    try:
+        found = [one for one in doctor_findings() if one["code"] == "index_not_filled"]
+        assert [(one["text"], one["command"]) for one in found] == [
+            (
+                "Search auth.group has 0 of 30 objects of the database: they are not found.",
+                "python manage.py rebuild_search",
+            ),
+            (
+                "Index groups has 0 of 30 objects of the database: they are not found.",
+                "python manage.py rebuild_autocomplete",
+            ),
+        ]
+        searched.rebuild()
+        completed.rebuild()
+        assert [one for one in doctor_findings() if one["code"] == "index_not_filled"] == []
+    finally:
+        search.unregister(searched.name)
+        autocomplete.unregister(completed.name)
 
 
 def test_healthy_site_has_no_findings(own_server: Store) -> None:

@@ -18,7 +18,11 @@ from django.contrib.auth.models import Group, User
 from django.contrib.sessions.models import Session
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
+from django.db.models import Value
 
+from django_redis_components import autocomplete
+from django_redis_components.autocomplete import ModelIndex
+from django_redis_components.checks import check_indexes
 from django_redis_components.search import Drift, ModelSearch, SearchIndex, register, registered, unregister
 from django_redis_components.search.index import scan_ids
 from tests.support import Store, run_async, run_together
@@ -49,6 +53,12 @@ def users(store: Store) -> Iterator[Users]:
         unregister(one.name)
 
 
+class UsersOfGroups(ModelSearch):
+    model = User
+    fields = {"username": 1, "groups": 1}
+    facets = ("groups",)
+
+
 class Placed(Users):
     location = "place"
 
@@ -60,6 +70,80 @@ def named(name: str, year: int = 2026, **fields: Any) -> User:
     first, _, last = name.partition(" ")
     joined = datetime(year, 1, 1, tzinfo=UTC)
     return User.objects.create(username=name, first_name=first, last_name=last, date_joined=joined, **fields)
+
+
+def test_many_to_many_field_is_read_and_followed_without_being_a_declared_relation(redis_server: Store) -> None:
+    group = Group.objects.create(name="Painters")
+    people = register(UsersOfGroups)
+    try:
+        anna = named("anna")
+        assert people.search("painters").ids == []
+
+        anna.groups.add(group)
+
+        page = people.search("painters", facets=["groups"])
+        assert (page.ids, page.facets) == ([str(anna.pk)], {"groups": {"Painters": 1}})
+        anna.groups.clear()
+        assert people.search("painters").ids == []
+    finally:
+        unregister(people.name)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (
+            {"facets": ["is_staf"]},
+            "facets: 'is_staf' is not declared by Users: is_staff, group_names. Did you mean 'is_staff'?",
+        ),
+        ({"filters": {"kind": "a"}}, "filters: 'kind' is not declared by Users: is_staff, group_names."),
+        (
+            {"order_by": "-name"},
+            "order_by: 'name' is not declared by Users: relevance, distance, date_joined, username.",
+        ),
+        ({"order_by": {"votes": 2}}, "order_by: 'votes' is not declared by Users"),
+    ],
+)
+def test_search_by_an_undeclared_name_is_refused(users: Users, options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(text)):
+        users.search("anna", **options)
+
+
+def test_search_with_a_document_of_its_own_accepts_any_name(redis_server: Store) -> None:
+    class Custom(Users):
+        def document(self, obj: Any) -> Any:
+            return super().document(obj)
+
+    assert Custom().search("anna", order_by="votes", facets=["kind"]).ids == []
+
+
+class Misspelled(ModelSearch):
+    model = User
+    fields = {"username": 1, "emial": 1}
+    facets = ("is_staff", "group_names", "groups")
+    sort_values = ("date_joined", "logins")
+
+    def queryset(self) -> Any:
+        return User.objects.annotate(logins=Value(1))
+
+
+class MisspelledIndex(ModelIndex):
+    model, name, text, terms = User, "misspelled", "get_full_nam", ("email",)
+
+
+def test_check_reports_names_that_the_objects_do_not_have() -> None:
+    search, index = register(Misspelled), autocomplete.register(MisspelledIndex)
+    try:
+        found = [(each.msg, each.hint) for each in check_indexes()]
+    finally:
+        unregister(search.name)
+        autocomplete.unregister(index.name)
+
+    text = "which auth.User does not have: no object can be written."
+    assert found == [
+        (f"Search auth.user names 'emial', {text}", "Did you mean 'email'?"),
+        (f"Index misspelled names 'get_full_nam', {text}", "Did you mean 'get_full_name'?"),
+    ]
 
 
 @pytest.mark.contract

@@ -38,6 +38,10 @@ class Untranslatable(ValueError):
     """An entry has no equivalent here; the text says why."""
 
 
+class Unneeded(ValueError):
+    """An entry has nothing left to do here; the text says why."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Translation:
     """An entry of beat, and the schedule that does the same.
@@ -46,6 +50,7 @@ class Translation:
         name, task: of the entry.
         new: None if there is no such schedule.
         error: then why.
+        is_needed: False for an entry that has nothing left to do here.
         notes: what differs.
     """
 
@@ -54,6 +59,7 @@ class Translation:
     new: NewSchedule | None
     error: str = ""
     notes: tuple[str, ...] = ()
+    is_needed: bool = True
 
 
 def read_translations(database: str, using: str) -> list[Translation]:
@@ -115,16 +121,16 @@ def _translate(row: Row, tables: _Tables, using: str) -> Translation:
     try:
         new = _new(name, row, tables, using)
     except (TypeError, ValueError, InvalidTask) as exc:
-        return Translation(name, task, None, str(exc))
+        return Translation(name, task, None, str(exc), is_needed=not isinstance(exc, Unneeded))
     notes = [f"{field}={row[field]!r} is left out" for field in LEFT_OUT if row.get(field) not in (None, "", "{}")]
     return Translation(name, task, new, notes=tuple(notes))
 
 
 def _new(name: str, row: Row, tables: _Tables, using: str) -> NewSchedule:
     if str(row["task"]).startswith("celery."):
-        raise Untranslatable("a task of Celery itself, which is not needed here.")
+        raise Unneeded("a task of Celery itself.")
     if row.get("one_off") and not row["enabled"] and row.get("total_run_count"):
-        raise Untranslatable("it has run once, as it should.")
+        raise Unneeded("it has run once, as it should.")
     fields = {
         "task": row["task"],
         **_times(row, tables),

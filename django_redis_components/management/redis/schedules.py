@@ -170,7 +170,7 @@ def import_celery_beat(database: str, using: str, *, dry_run: bool) -> CommandRe
     data = counts | {
         "entries": [{"name": each.name, "task": each.task, "error": each.error, "notes": each.notes} for each in found]
     }
-    left = sum(each.new is None for each in found)
+    left = sum(each.new is None and each.is_needed for each in found)
     problem = f"No equivalent for {left} of {counted(len(found), 'entry', 'entries')}: see the table." if left else ""
     table = TextTable(("NAME", "TASK", "SCHEDULE", "RESULT"), rows, frozenset())
     return CommandResult(data, _import_text(counts), table if rows else None, problem=problem, log=_import_text(counts))
@@ -228,7 +228,7 @@ def _times_of(translation: celery_beat.Translation) -> str:
 
 def _outcome_of(translation: celery_beat.Translation) -> str:
     if translation.new is None:
-        return f"not translated: {translation.error}"
+        return f"{'not translated' if translation.is_needed else 'not needed'}: {translation.error}"
     paused = () if translation.new.paused is None else ("paused",)
     return ", ".join(["ok", *paused, *translation.notes])
 

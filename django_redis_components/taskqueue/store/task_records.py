@@ -16,7 +16,7 @@ from django_redis_components.core.units import Seconds, to_seconds
 from django_redis_components.taskqueue.exceptions import TaskIdConflict, TaskResultDoesNotExist, WaitTimeout
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.shards import Shard
-from django_redis_components.taskqueue.states import is_final
+from django_redis_components.taskqueue.states import State, is_final
 from django_redis_components.taskqueue.store.messages import TaskMessage, call_for, calls_for, is_same_call
 from django_redis_components.taskqueue.store.scripts import REGISTER_WAITER
 
@@ -170,15 +170,21 @@ def read_many(shard: Shard, task_ids: Sequence[str]) -> Flow[list[tuple[Fields, 
     return records
 
 
+#: Stored states of a task whose due time may be the only reason to wait: its state is then not stored.
+_NOT_STARTED = frozenset({None, b"", State.scheduled.encode(), State.ready.encode()})
+
+
 def wait(shard: Shard, task_id: str, timeout: Seconds | None) -> Flow[tuple[Fields, list[bytes]]]:
     """Wait until the task has finished; the value is its record and failures."""
     allowed_s = float("inf") if timeout is None else to_seconds(timeout, "timeout", zero=True)
     deadline = time.monotonic() + allowed_s
+    state = b""
     seen = yield BoundedSlotWait(allowed_s, REGISTER_WAITER(record=shard.record(task_id)))
     while seen == 0:
         remaining_s = deadline - time.monotonic()
         if remaining_s <= 0:
-            raise WaitTimeout(f"Task {task_id} had not finished after {timeout} s.")
+            why = "it has not started" if state in _NOT_STARTED else f"it is {state.decode()}"
+            raise WaitTimeout(f"Task {task_id} had not finished after {timeout} s: {why}.")
         yield Wait(f"{shard.record(task_id)}:done", min(remaining_s, LOOK_AGAIN_S))
         look = Read("HMGET", shard.record(task_id), Field.queue, Field.state)
         queue, state = yield BoundedSlotWait(deadline - time.monotonic(), look)

@@ -18,6 +18,7 @@ from tests.taskqueue.tasks import add, fail_with_jitter
 
 DURATION = '"finished", "started", or a duration in seconds or as a timedelta'
 NO_ORDER = "unique key '{order}' of add(): the function takes no argument 'order'; it has a, b."
+OPTIONS = f"Options: {', '.join(sorted(field.name for field in fields(TaskOptions)))}."
 WRONG = [
     ({"priority": 101}, "priority=101: expected an integer from -100 to 100."),
     ({"priority": 1.5}, "priority=1.5: expected an integer from -100 to 100."),
@@ -42,10 +43,10 @@ WRONG = [
     ({"queue_name": "a\x07b"}, r"queue_name 'a\x07b': control character '\x07' is not accepted."),
     ({"queue_name": "a{b}"}, "queue_name 'a{b}': braces are not accepted; they mark the Cluster slot in keys."),
     ({"queue_name": "ü" * 101}, f"queue_name {'ü' * 40!r}… has 202 bytes: expected at most 200."),
-    (
-        {"retries": 3},
-        f"Unknown option: retries. Options: {', '.join(sorted(field.name for field in fields(TaskOptions)))}.",
-    ),
+    ({"colour": 3}, f"Unknown option: colour. {OPTIONS}"),
+    ({"max_atempts": 3}, f"Unknown option: max_atempts. Did you mean 'max_attempts'? {OPTIONS}"),
+    ({"retries": 3}, f"Unknown option: retries. Did you mean 'max_attempts'? {OPTIONS}"),
+    ({"countdown": 3}, f"Unknown option: countdown. Did you mean 'run_after'? {OPTIONS}"),
 ]
 WRONG_TIMES = [
     (-1, "run_after=-1: expected a number of seconds of at least 0, or a timedelta."),

@@ -218,7 +218,7 @@ def test_get_times_out_without_a_worker(store: Store) -> None:
     with pytest.raises(TimeoutError):
         run_async(result.aget, 0.03)
 
-    assert str(raised.value) == f"Task {result.id} had not finished after 0.03 s."
+    assert str(raised.value) == f"Task {result.id} had not finished after 0.03 s: it has not started."
     assert (result.state, store.raw.hget(base_key(store, "t", result.id), "W")) == ("ready", b"2")
     with pytest.raises(WaitTimeout):
         result.get(0)

@@ -56,6 +56,14 @@ def test_check_reports_an_invalid_expression(tasks_module: Callable[[str], None]
     ]
 
 
+def test_check_names_the_line_of_an_invalid_task(tasks_module: Callable[[str], None], tmp_path: Path) -> None:
+    tasks_module("\n@task(max_attempts=None)\ndef report(): ...\n")
+
+    (message,) = [each for each in run_checks(tags=[checks.TAG]) if each.id == "drc.E043"]
+
+    assert message.obj == f"{tmp_path}/nightly_app/tasks.py:3"
+
+
 def test_check_accepts_a_valid_expression(tasks_module: Callable[[str], None]) -> None:
     tasks_module("@cron('0 5 * * *')\n@task\ndef report(): ...\n")
 

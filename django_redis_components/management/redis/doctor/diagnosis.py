@@ -15,6 +15,7 @@ from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.dashboard import clients
 from django_redis_components.management.redis.doctor.findings import Finding, Report
 from django_redis_components.management.redis.doctor.formats import check_formats
+from django_redis_components.management.redis.doctor.indexes import check_indexes
 from django_redis_components.management.redis.doctor.keyspace import check_keys
 from django_redis_components.management.redis.doctor.names import check_names
 from django_redis_components.management.redis.doctor.permissions import check_database, check_redis_user
@@ -51,6 +52,7 @@ def diagnose(using: str, scan: int) -> Report:
         check_slots(using, shard, client, report)
         check_names(client, report)
         check_keys(shard, client, report, scan)
+        check_indexes(using, report)
     check_database(report)
     redis_cli = client.endpoint.redis_cli()
     report.findings = [

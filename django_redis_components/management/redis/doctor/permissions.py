@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from django.apps import apps
 from django.db import DatabaseError
-from redis.exceptions import ExecAbortError, NoPermissionError, ResponseError
+from redis.exceptions import ExecAbortError, NoPermissionError, RedisError, ResponseError
 
 from django_redis_components.core.client.connections import SyncClient
+from django_redis_components.core.client.server import explain_error
 from django_redis_components.core.settings import conf
 from django_redis_components.management.redis.doctor.findings import Finding, Report
 
@@ -46,7 +47,10 @@ def check_redis_user(client: SyncClient, report: Report) -> None:
     """
     user = client.endpoint.options.get("username") or "default"
     key = f"{conf.settings().prefix}:doctor:{{doctor}}"
-    connection = client.pool_for(key).open()
+    try:
+        connection = client.pool_for(key).open()
+    except RedisError as exc:
+        raise explain_error(exc, client.endpoint) from None
     try:
         connection.request(("MULTI",))
         commands = [
