@@ -31,9 +31,7 @@ from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, TaskQ
 
 #: Queues that are shown before "Show all".
 COLLAPSED = 12
-#: Most queues that are shown after "Show all".
-MAX_ROWS = 500
-#: Queues on a page of the page of queues.
+#: Queues on a page of the page of queues, and most that the overview shows after "Show all".
 PAGE_SIZE = 100
 #: Numbers of pages: 5,000 queues are read at most.
 _PAGE_NUMBER = re.compile(r"[1-9]\d{0,2}")
@@ -84,12 +82,14 @@ class QueueTable:
     Attributes:
         note: how many queues are not shown, or "".
         is_cut: whether a link may show the others.
+        url: of the page of queues in this order, if there are too many to be shown here, or "".
         previous, following: numbers of the pages beside this one, or 0.
     """
 
     table: ShownTable
     note: str
     is_cut: bool
+    url: str = ""
     previous: int = 0
     following: int = 0
 
@@ -100,7 +100,7 @@ class _Line:
 
     depth: QueueInfo
     overview: TaskQueueOverview
-    url: str = ""
+    links: Links
 
     @property
     def metrics(self) -> Metrics | None:
@@ -121,19 +121,20 @@ class _Line:
 
 def queue_table(overview: TaskQueueOverview, query: QueueQuery, links: Links) -> QueueTable:
     """Return the table of an overview. Its totals are the sums of all queues, shown or not."""
-    lines = [_Line(queue, overview, links.queue(queue.name)) for queue in overview.queues]
+    lines = [_Line(queue, overview, links) for queue in overview.queues]
     found = [line for line in lines if query.text.lower() in line.depth.name.lower()]
     is_long = len(found) > COLLAPSED and not query.is_whole
     sort = query.sort or ("ready" if is_long else "name")
     found.sort(key=lambda line: (-_TABLE.sorts[sort](line), line.depth.name))
-    shown = found[: COLLAPSED if is_long else MAX_ROWS]
+    shown = found[: COLLAPSED if is_long else PAGE_SIZE]
     context = _TABLE.context(shown, totals=lines if len(lines) > 1 else (), sort=sort)
-    return QueueTable(context["table"], _note(len(lines), len(found), len(shown)), is_cut=is_long)
+    url = links.reverse("queues", sort=sort, queue=query.text) if len(found) > PAGE_SIZE else ""
+    return QueueTable(context["table"], _note(len(lines), len(found), len(shown)), is_cut=is_long and not url, url=url)
 
 
 def queue_page(overview: TaskQueueOverview, query: QueueQuery, links: Links) -> QueueTable:
     """Return a page of the table. Its totals are the sums of all queues."""
-    lines = [_Line(queue, overview, links.queue(queue.name)) for queue in overview.queues]
+    lines = [_Line(queue, overview, links) for queue in overview.queues]
     found = [line for line in lines if query.text.lower() in line.depth.name.lower()]
     sort = query.sort or "name"
     found.sort(key=lambda line: (-_TABLE.sorts[sort](line), line.depth.name))
@@ -220,7 +221,7 @@ _TABLE: Table[_Line] = Table(
         Column(
             "name",
             gettext_lazy("Queue"),
-            lambda line: Cell(line.depth.name, url=line.url, title=line.depth.name),
+            lambda line: Cell(line.depth.name, url=line.links.queue(line.depth.name), title=line.depth.name),
             "name",
             total=lambda lines: _("All queues"),
             sort=lambda line: 0,
