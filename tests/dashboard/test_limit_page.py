@@ -304,9 +304,7 @@ def test_block_and_its_end_are_shown_and_written_to_the_admin_log(store: Store, 
     assert (decision.blocked_by, round(decision.retry_after, -1)) == (author, 3_600)
     shown = text_of(blocked)
     assert "Blocked: ada Unblock…" in shown
-    assert re.search(
-        rf"login : ada Blocked until ([A-Z][a-z]+ \d+, )?\d\d:\d\d, by {author}\. Block… Unblock…", shown
-    )
+    assert re.search(rf"login : ada Blocked until ([A-Z][a-z]+ \d+, )?\d\d:\d\d, by {author}\. Block… Unblock…", shown)
     assert state_of(operator, limit, "ada")["blocked_by"] == author
 
     ended = [text_of(operator.post(UNBLOCK, asked, follow=True).content.decode()) for _ in range(2)]

@@ -15,7 +15,7 @@ from django_redis_components.core import keys
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.gather import gather_values
-from django_redis_components.dashboard.parameters import InvalidParameter
+from django_redis_components.dashboard.parameters import InvalidParameter, too_long
 from django_redis_components.dashboard.queues.task_query import check_span, parse_time
 from django_redis_components.taskqueue import ErrorGroup, ErrorSample
 from django_redis_components.taskqueue.stats import fingerprint
@@ -28,6 +28,8 @@ from django_redis_components.taskqueue.store.scan import Filters, TaskScan, scan
 LIMIT = 100
 #: Queues whose failed tasks of the group are listed, and most tasks of each.
 SCANNED_QUEUES, TASKS = 5, 10
+#: Longest class of an exception in a query.
+MAX_EXCEPTION = 300
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,12 +40,19 @@ class FailureQuery:
         queue: only its failures; "": those of all queues.
         group: fingerprint of the group in detail; "": the newest.
         begin, end: only errors that failed between these times, as `parse_time` takes them.
+        exception: only errors of this class, without the module of built-in ones; "": all.
     """
 
     queue: str = ""
     group: str = ""
     begin: str = ""
     end: str = ""
+    exception: str = ""
+
+    @property
+    def filters(self) -> dict[str, str]:
+        """What narrows the list, as parameters of a URL."""
+        return {"queue": self.queue, **self.span, "exception": self.exception}
 
     @property
     def span(self) -> dict[str, str]:
@@ -73,6 +82,11 @@ class FailureGroup:
     def newest(self) -> ErrorGroup:
         """The group of the queue that failed last; class, location and message are those of all."""
         return self.parts[0]
+
+    @property
+    def exception(self) -> str:
+        """The class of the exception, without the module of built-in ones."""
+        return self.newest.exception_class_path.removeprefix("builtins.")
 
     @property
     def count(self) -> int:
@@ -116,6 +130,7 @@ class FailureSnapshot:
         selected: the failure in detail, also if it is older than those that are listed; None if it is not kept.
         tasks: the newest failed tasks of the selected failure by queue; empty in a fragment.
         deploys: of the site's code, oldest first.
+        exceptions: how many errors of the queue and the time have each class, most first.
     """
 
     at: datetime
@@ -127,6 +142,7 @@ class FailureSnapshot:
     selected: FailureGroup | None
     tasks: dict[str, TaskScan]
     deploys: list[Deploy]
+    exceptions: dict[str, int]
 
 
 def query_of(form: Mapping[str, str]) -> FailureQuery:
@@ -135,7 +151,9 @@ def query_of(form: Mapping[str, str]) -> FailureQuery:
     Raises:
         ValueError: a parameter is not valid.
     """
-    query = FailureQuery(*(form.get(name, "") for name in ("queue", "group", "begin", "end")))
+    query = FailureQuery(*(form.get(name, "") for name in ("queue", "group", "begin", "end", "exception")))
+    if len(query.exception) > MAX_EXCEPTION:
+        raise too_long("exception", MAX_EXCEPTION)
     if query.queue:
         keys.validate_name(query.queue, "queue name")
     if query.group and not fingerprint.PATTERN.fullmatch(query.group):
@@ -155,11 +173,13 @@ def read_failures(query: FailureQuery, *, with_tasks: bool = True) -> Flow[Failu
     depths, listing, *details, deploys = yield from gather_values(
         [read_depths(queue_shard()), list_errors(queue_shard(), queues, LIMIT), *selected, read_deploys(queue_shard())]
     )
-    failures = [failure for failure in _by_fingerprint(listing.groups) if query.accepts(failure, listing.at)]
+    accepted = [failure for failure in _by_fingerprint(listing.groups) if query.accepts(failure, listing.at)]
+    exceptions = dict(Counter(failure.exception for failure in accepted).most_common())
+    failures = [each for each in accepted if query.exception in ("", each.exception)]
     snapshot_of = partial(FailureSnapshot, listing.at, query, depths, failures, listing.total, len(listing.groups))
     groups = details[0].groups if details else [part for failure in failures for part in failure.parts]
     if not groups:
-        return snapshot_of(None, {}, deploys)
+        return snapshot_of(None, {}, deploys, exceptions)
     newest = groups[0].fingerprint
     parts = [group for group in groups if group.fingerprint == newest]
     scanned = [part.queue for part in parts[:SCANNED_QUEUES]] if with_tasks else []
@@ -169,7 +189,7 @@ def read_failures(query: FailureQuery, *, with_tasks: bool = True) -> Flow[Failu
     values = yield from gather_values([*scans, *whole])
     if whole:
         parts = values.pop().groups or parts
-    return snapshot_of(FailureGroup(parts), dict(zip(scanned, values, strict=True)), deploys)
+    return snapshot_of(FailureGroup(parts), dict(zip(scanned, values, strict=True)), deploys, exceptions)
 
 
 def _by_fingerprint(groups: Iterable[ErrorGroup]) -> list[FailureGroup]:
