@@ -11,6 +11,7 @@ from django.test import Client
 
 from django_redis_components.locks import Lock
 from django_redis_components.semaphores import Semaphore
+from django_redis_components.taskqueue.fields import Field
 from tests.dashboard.support import browser, fail_with, now_ms, text_of
 from tests.support import Store
 from tests.taskqueue.support import base_key
@@ -136,3 +137,29 @@ def test_locks_are_narrowed_by_kind_and_waiters(redis_server: Store, viewer: Cli
         assert "None of the locks and semaphores on this page matches." in text_of(nothing)
         assert counts_of(nothing)["By waiters"] == {"All": "", "with waiters": "0", "without waiters": "2"}
         assert viewer.get(LOCKS, {"kind": "door"}).status_code == 400
+
+
+def test_retry_of_an_error_obeys_the_time_that_the_page_shows(redis_server: Store) -> None:
+    client = browser("view_overview", "view_queues", "view_failure", "retry_task")
+    fail_with("no mail server 1", "no mail server 2", queue="mail")
+    old, new = viewed(client)
+    redis_server.raw.zincrby(base_key(redis_server, "q", "mail", "failed"), -7_200_000, old)
+    record, past_us = base_key(redis_server, "t", old), (now_ms(redis_server) - 7_200_000) * 1_000
+    redis_server.raw.hset(record, Field.finished_at_us, past_us)
+
+    html = client.get(FAILURES, {"since": "1h"}).content.decode()
+
+    assert [label for label, link in links_of(html)["By time"].items() if link[2]] == ["Last hour"]
+    assert viewed(client, since="1h") == [new]
+    [address] = re.findall(r'href="([^"]*retry_error[^"]*)"', html)
+    assert "since=1h" in unescape(address)
+    question = client.get(unescape(address)).content.decode()
+    assert "Retry 1 failed task of this error?" in text_of(question)
+    assert re.search("Only tasks that match: the error is .*; from 20", text_of(unescape(question)))
+    assert client.get(FAILURES, {"since": "soon"}).status_code == 400
+
+
+def viewed(client: Client, **query: str) -> list[str]:
+    """Return the failed tasks of the error in detail, the oldest first."""
+    tasks = client.get(FAILURES, {"format": "json", **query}).json()["selected"]["tasks"]["mail"]["newest"]
+    return [task["id"] for task in tasks][::-1]

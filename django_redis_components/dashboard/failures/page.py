@@ -126,7 +126,9 @@ def _side_filters(snapshot: FailureSnapshot) -> list[FilterGroup]:
     def group(slug: str, title: str, values: Iterable[str], counts: Mapping[str, int]) -> FilterGroup | None:
         return filter_group(slug, title, values, getattr(query, slug), partial(_narrowed, query, slug), counts=counts)
 
+    times = {"15m": _("Last 15 minutes"), "1h": _("Last hour"), "midnight": _("Since midnight")}
     groups = [
+        filter_group("since", _("time"), times, query.since, partial(_narrowed, query, "since"), times),
         group("queue", _("queue"), failing, queues),
         group("exception", _("exception"), snapshot.exceptions, snapshot.exceptions),
     ]
@@ -135,7 +137,7 @@ def _side_filters(snapshot: FailureSnapshot) -> list[FilterGroup]:
 
 def _narrowed(query: FailureQuery, slug: str, value: str) -> str:
     """Return the query string that narrows the list; the error in detail may not be in it."""
-    values = {**query.filters, slug: value}
+    values = {**query.filters, **({"begin": "", "end": ""} if slug == "since" else {}), slug: value}
     return urlencode({name: each for name, each in values.items() if each})
 
 

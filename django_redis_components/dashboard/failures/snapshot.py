@@ -16,7 +16,7 @@ from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.parameters import InvalidParameter, too_long
-from django_redis_components.dashboard.queues.task_query import check_span, parse_time
+from django_redis_components.dashboard.queues.task_query import check_span, moment_ago, parse_time
 from django_redis_components.taskqueue import ErrorGroup, ErrorSample
 from django_redis_components.taskqueue.stats import fingerprint
 from django_redis_components.taskqueue.stats.deploys import Deploy, read_deploys
@@ -41,6 +41,7 @@ class FailureQuery:
         group: fingerprint of the group in detail; "": the newest.
         begin, end: only errors that failed between these times, as `parse_time` takes them.
         exception: only errors of this class, without the module of built-in ones; "": all.
+        since: "midnight", or a duration: begin is that long ago; "": as `begin` says.
     """
 
     queue: str = ""
@@ -48,20 +49,27 @@ class FailureQuery:
     begin: str = ""
     end: str = ""
     exception: str = ""
+    since: str = ""
 
     @property
     def filters(self) -> dict[str, str]:
         """What narrows the list, as parameters of a URL."""
-        return {"queue": self.queue, **self.span, "exception": self.exception}
+        span = {"since": self.since} if self.since else self.span
+        return {"queue": self.queue, **span, "exception": self.exception}
 
     @property
     def span(self) -> dict[str, str]:
         """The times as parameters of a URL."""
-        return {"begin": self.begin, "end": self.end}
+        return {"begin": moment_ago(self.since) if self.since else self.begin, "end": self.end}
+
+    @property
+    def span_ms(self) -> tuple[int | None, int | None]:
+        """The times in milliseconds since the epoch."""
+        return parse_time(self.span["begin"]), parse_time(self.end)
 
     def accepts(self, failure: FailureGroup, at: datetime) -> bool:
         """Return whether an error failed in the time, as far as that is known: minutes are counted for an hour."""
-        begin_ms, end_ms = parse_time(self.begin) or 0, parse_time(self.end) or math.inf
+        begin_ms, end_ms = self.span_ms[0] or 0, self.span_ms[1] or math.inf
         if begin_ms >= at.timestamp() * 1_000 - MINUTES * 60_000:
             return any(begin_ms <= minute.timestamp() * 1_000 < end_ms for minute in failure.minutes)
         first_at, last_at = failure.first_at.timestamp(), failure.newest.last_at.timestamp()
@@ -151,7 +159,7 @@ def query_of(form: Mapping[str, str]) -> FailureQuery:
     Raises:
         ValueError: a parameter is not valid.
     """
-    query = FailureQuery(*(form.get(name, "") for name in ("queue", "group", "begin", "end", "exception")))
+    query = FailureQuery(*(form.get(name, "") for name in ("queue", "group", "begin", "end", "exception", "since")))
     if len(query.exception) > MAX_EXCEPTION:
         raise too_long("exception", MAX_EXCEPTION)
     if query.queue:
@@ -159,6 +167,10 @@ def query_of(form: Mapping[str, str]) -> FailureQuery:
     if query.group and not fingerprint.PATTERN.fullmatch(query.group):
         raise InvalidParameter(_("group: expected the 16 hexadecimal digits of a fingerprint."))
     check_span(query)
+    try:
+        moment_ago(query.since or "midnight")
+    except (ValueError, OverflowError) as exc:
+        raise ValueError(f"since={exc}") from exc
     return query
 
 
@@ -183,7 +195,8 @@ def read_failures(query: FailureQuery, *, with_tasks: bool = True) -> Flow[Failu
     newest = groups[0].fingerprint
     parts = [group for group in groups if group.fingerprint == newest]
     scanned = [part.queue for part in parts[:SCANNED_QUEUES]] if with_tasks else []
-    filters = Filters(fingerprint=newest)
+    begin_ms, end_ms = query.span_ms
+    filters = Filters(fingerprint=newest, begin_ms=begin_ms, end_ms=end_ms)
     scans = [scan_tasks(queue_shard(), queue, "failed", filters, limit=TASKS, mode="names") for queue in scanned]
     whole = [] if details else [list_errors(queue_shard(), queues, LIMIT, newest)]
     values = yield from gather_values([*scans, *whole])
