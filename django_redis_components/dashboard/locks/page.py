@@ -132,8 +132,8 @@ def _side_filters(snapshot: LockSnapshot) -> list[FilterGroup]:
     query = snapshot.query
 
     def group(slug: str, title: str, labels: Mapping[str, str]) -> FilterGroup | None:
-        others = dataclasses.replace(query, **{slug: ""})
-        counts = Counter(state.filtered[slug] for state in snapshot.states if others.accepts(state))
+        found = [state for state in snapshot.states if query.accepts(state, but=slug)]
+        counts = Counter(state.filtered[slug] for state in found)
         current = getattr(query, slug)
         values = sorted(counts, key=lambda value: labels[value]) if current or len(counts) > 1 else []
         return filter_group(slug, title, values, current, lambda value: _query(query, **{slug: value}), labels, counts)

@@ -117,9 +117,9 @@ class LockQuery:
     kind: str = ""
     waiters: str = ""
 
-    def accepts(self, state: ResourceState) -> bool:
-        """Return whether the page shows a resource."""
-        return all(getattr(self, name) in ("", value) for name, value in state.filtered.items())
+    def accepts(self, state: ResourceState, *, but: str = "") -> bool:
+        """Return whether the page shows a resource, as far as the filters but one say."""
+        return all(name == but or getattr(self, name) in ("", value) for name, value in state.filtered.items())
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
