@@ -96,11 +96,16 @@ class MeteredValue:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Link:
-    """A link to the same page with another query string."""
+    """A link to the same page with another query string.
+
+    Attributes:
+        note: a number behind the label, or "".
+    """
 
     label: str
     query: str
     is_current: bool = False
+    note: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -53,11 +53,17 @@ class Column(Generic[Row]):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ShownCell:
-    """A cell with its column and its CSS classes."""
+    """A cell with the label of its column and its CSS classes.
 
-    column: Column[Any]
+    Attributes:
+        label: shown on narrow pages, or "".
+        is_text: whether it is a text alone, as most cells are: these are rendered without ``cell.html``.
+    """
+
     cell: Cell
     css: str
+    label: str
+    is_text: bool
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -103,14 +109,20 @@ class Table(Generic[Row]):
         columns = [
             column for column in self.columns if not column.skip_empty or any(column.value(row) != "" for row in rows)
         ]
-        shown = [[_cell(column, column.value(row)) for column in columns] for row in rows]
-        total = [_cell(column, column.total(totals) if column.total else "") for column in columns] if totals else None
+        labeled = [(column, str(column.label) if column.has_label else "") for column in columns]  # translated once
+        shown = [[_cell(column, column.value(row), label) for column, label in labeled] for row in rows]
+        total = [_total_cell(column, totals, label) for column, label in labeled] if totals else None
         heads = [(column, column.key == sort) for column in columns]
         return {"table": ShownTable(heads, shown, total, str(self.note), str(self.empty), self.example)}
 
 
-def _cell(column: Column[Any], value: Value) -> ShownCell:
+def _total_cell(column: Column[Any], totals: Sequence[Any], label: str) -> ShownCell:
+    return _cell(column, column.total(totals) if column.total else "", label)
+
+
+def _cell(column: Column[Any], value: Value, label: str) -> ShownCell:
     if isinstance(value, int):
         value = number(value)
     cell = value if isinstance(value, Cell) else Cell(NO_VALUE if value is None else value)
-    return ShownCell(column, cell, column.css(cell))
+    is_text = bool(cell.text) and not (cell.badge or cell.spark or cell.at or cell.url or cell.note or cell.links)
+    return ShownCell(cell, column.css(cell), label, is_text)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from django_redis_components.locks import Lock
+from django_redis_components.semaphores import Semaphore
 from django_redis_components.taskqueue.fields import Field
 from tests.browser.support import ready_site, sign_in, violations
 from tests.dashboard.support import fail_with, now_ms
@@ -57,6 +59,35 @@ def test_lists_with_filters_are_accessible_and_fit(
         assert section is not None
         is_beside = side["y"] < section["y"] + 20
         assert is_beside == (width > 1_000)
+        if folder := os.environ.get("PICTURES"):
+            page.screenshot(path=f"{folder}/side-{name}-{scheme}-{width}-{language}.png", full_page=True)
+
+
+@pytest.fixture
+def held(site: str) -> Iterator[None]:
+    with Lock("stock:a-name-that-is-longer-than-the-others", timeout=600), Semaphore("mail", limit=2, timeout=600):
+        yield
+
+
+@pytest.mark.parametrize(
+    ("scheme", "width", "language"), [("light", 1280, "en"), ("dark", 390, "ar"), ("light", 1024, "zh-CN")]
+)
+def test_other_lists_with_filters_are_accessible_and_fit(
+    scheme: str, width: int, language: str, site: str, held: None, open_page: Callable[..., Page]
+) -> None:
+    page = open_page(scheme, width, locale=language)
+    sign_in(page, site)
+
+    for name in ("worker", "failure", "lock"):
+        page.goto(f"{site}/admin/django_redis_components/{name}/")
+        assert violations(page) == [], name
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+        expect(page.locator("#drc-side a[aria-current]").first).to_be_visible()
+        if width == 390 or name == "worker":
+            page.locator(".drc-to-side a").press("Enter")
+            expect(page.locator("#drc-side")).to_be_in_viewport()
+        else:
+            expect(page.locator(".drc-to-side")).to_be_hidden()
         if folder := os.environ.get("PICTURES"):
             page.screenshot(path=f"{folder}/side-{name}-{scheme}-{width}-{language}.png", full_page=True)
 

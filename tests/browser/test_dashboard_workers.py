@@ -104,5 +104,5 @@ def test_fifty_processes_are_a_line_each_and_details_stay_open(
     with page.expect_response(lambda response: "format=fragment" in response.url):
         write_worker(redis_server, "app-9:9.a", **REPORT)
     expect(page.locator("h2", has_text="app-9")).to_be_visible()
-    expect(page.locator("details[open]")).to_have_count(1)
+    expect(page.locator(".drc-workers details[open]")).to_have_count(1)
     expect(page.locator(".drc-row-details:visible")).to_have_count(1)

@@ -138,6 +138,10 @@ UNTIL, TRASH, ERROR = "until 2026-11-24 10:00:00.123 UTC", "trash 0123456789abcd
         ("Cancel flow 'f-1': 5 tasks cancelled.", "Cancelled 5 tasks of flow f-1."),
         ("Pause queue 'mail' for 5 min: done, reason 'a deploy'.", "Paused queue mail for 5 min. Reason: a deploy."),
         (
+            "Pause queue 'mail': done, reason 'The provider is down.'.",
+            "Paused queue mail. Reason: The provider is down.",
+        ),
+        (
             "Release lock 'stock' on connection 'default' from holder '5d1e5d1e': done.",
             "Released lock stock on connection default.",
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import timedelta
+from html import unescape
 
 import pytest
 from django.test import Client
@@ -92,6 +93,19 @@ def test_long_table_of_queues_shows_those_with_most_ready_tasks(redis_server: St
     assert names_of(viewer, sort="ready", queue="QUEUE-1") == ["queue-13", "queue-12", "queue-11", "queue-10"]
     assert "4 of 14 queues match" in page_text(viewer, queue="queue-1")
     assert "No queue has this text in its name." in page_text(viewer, queue="mail")
+
+
+def test_overview_leads_to_the_page_of_queues_beyond_a_hundred(redis_server: Store, viewer: Client) -> None:
+    for number in range(101):
+        write_queue(redis_server, f"queue-{number:03d}", failed=number)
+
+    page = viewer.get(URL, {"sort": "failed", "queues": "all", "queue": "queue"}).content.decode()
+
+    assert len(re.findall(r'queues/[^"]+"><bdi>queue-', page)) == 100
+    assert "100 of 101 queues All queues" in text_of(page)
+    [address] = re.findall(r'<a href="([^"]*)">All queues</a>', page)
+    assert unescape(address).endswith("/queues/?sort=failed&queue=queue")
+    assert "1 to 100 of 101" in text_of(viewer.get(unescape(address)).content.decode())
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,7 @@ def test_search_is_narrowed_by_version_and_host(ids: dict[tuple[str, str], str],
     assert found("host:app-2") == {task_id for (_, host), task_id in ids.items() if host == "app-2"}
     assert found("version:2026.10 state:failed") == {ids["failed", "app-1.example.com"]}
     assert found("version:none") == set()
+    assert found("state:succeeded") == {task_id for (state, _), task_id in ids.items() if state == "successful"}
 
 
 def links_of(html: str) -> dict[str, dict[str, tuple[str, bool]]]:

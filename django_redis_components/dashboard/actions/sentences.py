@@ -87,7 +87,7 @@ def _counted(verb: str, state: str, of: str, count: str, noun: str, end: str) ->
 
 
 def _done(verb: str, what: str, reason: str) -> str:
-    because = f" Reason: {reason.strip(_QUOTES)}." if reason else ""
+    because = f" Reason: {reason.strip(_QUOTES).rstrip('.')}." if reason else ""
     return f"{_past(verb)} {what}.{because}"
 
 

@@ -36,6 +36,7 @@ from django_redis_components.dashboard.queues.confirmations import (
     undo_links,
     undo_text,
 )
+from django_redis_components.dashboard.queues.filter_text import filters_text
 from django_redis_components.dashboard.queues.task_query import TaskQuery
 from django_redis_components.dashboard.verb import Verb
 from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation, NameCount
@@ -74,9 +75,12 @@ def _confirmation(request: PageRequest, verb: Verb, query: FailureQuery) -> Conf
     if len(failure.parts) > MAX_QUEUES:
         many = _("This error is in %(count)s queues. Choose one queue.") % {"count": number(len(failure.parts))}
         return Confirmation(title=title, button=title, back=back, impossible=many)
-    preview, parts = _preview(request, query.group, failure)
+    tasks = TaskQuery("failed", error=query.group, **query.span)
+    preview, parts = _preview(request, tasks, failure)
     selection = {"group": query.group, "queue": query.queue, "kind": page.kind_of(failure), "parts": parts}
     question, button, checks = _texts(verb, preview)
+    if tasks.begin or tasks.end:
+        checks.insert(0, Check(filters_text(tasks, page.kind_of(failure))))
     return Confirmation(
         title=title,
         button=button,
@@ -91,9 +95,9 @@ def _confirmation(request: PageRequest, verb: Verb, query: FailureQuery) -> Conf
     )
 
 
-def _preview(request: PageRequest, group: str, failure: FailureGroup) -> tuple[Preview, list[dict[str, Any]]]:
+def _preview(request: PageRequest, query: TaskQuery, failure: FailureGroup) -> tuple[Preview, list[dict[str, Any]]]:
     """Return what a change applies to in all queues, and the selection of each queue with its own watermark."""
-    query, url_of = TaskQuery("failed", error=group), request.links.task
+    url_of = request.links.task
     found = []
     for shard in dict.fromkeys(failure.shards):
         queues = [part.queue for part_shard, part in failure.located if part_shard == shard]
@@ -158,11 +162,18 @@ def _facts(failure: FailureGroup) -> list[tuple[str, str]]:
 
 def _execute(request: PageRequest, verb: Verb, selection: Mapping[str, Any]) -> HttpResponse:
     what = "Retry" if verb is RETRY else "Delete"
-    queues = ", ".join(f"{part['queue']!r} until {logged_time(part['until_ms'])}" for part in selection["parts"])
+    queues = ", ".join(f"{part['queue']!r}{_span_text(part)}" for part in selection["parts"])
     action = f"{what} failed tasks of error {selection['group']} ({selection['kind']}) in {queues}"
     back = request.links.error(selection["group"], selection["queue"])
     execute = partial(_change, request, verb, selection["parts"])
     return verbs.execute(request, Change(verb, selection["group"], action, execute, back))
+
+
+def _span_text(part: Mapping[str, Any]) -> str:
+    """Return the times of a queue's failed tasks, for the log."""
+    begin, end = part["filters"]["begin"], part["filters"]["end"]
+    bounds = [f" from {begin}" if begin else "", f" before {end}" if end else ""]
+    return "".join(bounds) + f" until {logged_time(part['until_ms'])}"
 
 
 def _change(request: PageRequest, verb: Verb, parts: list[dict[str, Any]]) -> ChangeOutcome:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -35,6 +37,7 @@ from django_redis_components.dashboard.queues.throughput import (
     SPARK_WIDTH,
     spark_path,
 )
+from django_redis_components.dashboard.side_filter import FilterGroup, filter_group
 from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
 from django_redis_components.taskqueue import ErrorSample
 from django_redis_components.taskqueue.shards import Shard
@@ -77,7 +80,7 @@ def build_page(snapshot: FailureSnapshot, links: Links) -> dict[str, Any]:
     return {
         "headline": _headline(snapshot),
         "query": snapshot.query,
-        "options": _options(snapshot),
+        "side": _side_filters(snapshot),
         "rows": [_row(failure, snapshot) for failure in snapshot.failures],
         "notes": _notes(snapshot),
         "detail": _detail(selected, snapshot, links) if selected else None,
@@ -89,13 +92,13 @@ def build_page(snapshot: FailureSnapshot, links: Links) -> dict[str, Any]:
 
 def group_query(fingerprint: str, query: FailureQuery) -> str:
     """Return the query string of a group, within the queue and the time of a query."""
-    values = {"group": fingerprint, "queue": query.queue, **query.span}
+    values = {"group": fingerprint, **query.filters}
     return urlencode({name: value for name, value in values.items() if value})
 
 
 def kind_of(failure: FailureGroup) -> str:
     """Return the class of the exception, without the module of built-in ones."""
-    return failure.newest.exception_class_path.removeprefix("builtins.")
+    return failure.exception
 
 
 def line_of(failure: FailureGroup) -> str:
@@ -115,10 +118,29 @@ def _headline(snapshot: FailureSnapshot) -> str:
     return " · ".join(texts)
 
 
-def _options(snapshot: FailureSnapshot) -> dict[str, int]:
-    """Return the failed tasks of each queue that the filter offers."""
-    failed = {depth.name: depth.failed for depth in snapshot.depths}
-    return {**({snapshot.query.queue: 0} if snapshot.query.queue not in ("", *failed) else {}), **failed}
+def _side_filters(snapshot: FailureSnapshot) -> list[FilterGroup]:
+    """Return the filters of the list: queues with their failed tasks, and exceptions with their errors."""
+    query = snapshot.query
+    queues = {depth.name: depth.failed for depth in snapshot.depths}
+    failing = sorted((name for name in queues if queues[name]), key=lambda name: -queues[name])
+    failing += [part.queue for failure in snapshot.failures for part in failure.parts]  # whose tasks were retried since
+
+    def group(slug: str, title: str, values: Iterable[str], counts: Mapping[str, int]) -> FilterGroup | None:
+        return filter_group(slug, title, values, getattr(query, slug), partial(_narrowed, query, slug), counts=counts)
+
+    times = {"15m": _("Last 15 minutes"), "1h": _("Last hour"), "midnight": _("Since midnight")}
+    groups = [
+        filter_group("since", _("time"), times, query.since, partial(_narrowed, query, "since"), times),
+        group("queue", _("queue"), failing, queues),
+        group("exception", _("exception"), snapshot.exceptions, snapshot.exceptions),
+    ]
+    return [each for each in groups if each is not None]
+
+
+def _narrowed(query: FailureQuery, slug: str, value: str) -> str:
+    """Return the query string that narrows the list; the error in detail may not be in it."""
+    values = {**query.filters, **({"begin": "", "end": ""} if slug == "since" else {}), slug: value}
+    return urlencode({name: each for name, each in values.items() if each})
 
 
 def _notes(snapshot: FailureSnapshot) -> list[str]:

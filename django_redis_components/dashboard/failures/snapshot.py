@@ -14,8 +14,8 @@ from django.utils.translation import gettext as _
 from django_redis_components.core import keys
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard.gather import gather_values
-from django_redis_components.dashboard.parameters import InvalidParameter
-from django_redis_components.dashboard.queues.task_query import check_span, parse_time
+from django_redis_components.dashboard.parameters import InvalidParameter, too_long
+from django_redis_components.dashboard.queues.task_query import check_span, moment_ago, parse_time
 from django_redis_components.dashboard.shard_reads import of_shards
 from django_redis_components.taskqueue import ErrorGroup, ErrorSample
 from django_redis_components.taskqueue.shards import Shard
@@ -32,6 +32,8 @@ LIMIT = 100
 _Part = tuple[Shard, ErrorGroup]
 #: Queues whose failed tasks of the group are listed, and most tasks of each.
 SCANNED_QUEUES, TASKS = 5, 10
+#: Longest class of an exception in a query.
+MAX_EXCEPTION = 300
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,21 +44,36 @@ class FailureQuery:
         queue: only its failures; "": those of all queues.
         group: fingerprint of the group in detail; "": the newest.
         begin, end: only errors that failed between these times, as `parse_time` takes them.
+        exception: only errors of this class, without the module of built-in ones; "": all.
+        since: "midnight", or a duration: begin is that long ago; "": as `begin` says.
     """
 
     queue: str = ""
     group: str = ""
     begin: str = ""
     end: str = ""
+    exception: str = ""
+    since: str = ""
+
+    @property
+    def filters(self) -> dict[str, str]:
+        """What narrows the list, as parameters of a URL."""
+        span = {"since": self.since} if self.since else self.span
+        return {"queue": self.queue, **span, "exception": self.exception}
 
     @property
     def span(self) -> dict[str, str]:
         """The times as parameters of a URL."""
-        return {"begin": self.begin, "end": self.end}
+        return {"begin": moment_ago(self.since) if self.since else self.begin, "end": self.end}
+
+    @property
+    def span_ms(self) -> tuple[int | None, int | None]:
+        """The times in milliseconds since the epoch."""
+        return parse_time(self.span["begin"]), parse_time(self.end)
 
     def accepts(self, failure: FailureGroup, at: datetime) -> bool:
         """Return whether an error failed in the time, as far as that is known: minutes are counted for an hour."""
-        begin_ms, end_ms = parse_time(self.begin) or 0, parse_time(self.end) or math.inf
+        begin_ms, end_ms = self.span_ms[0] or 0, self.span_ms[1] or math.inf
         if begin_ms >= at.timestamp() * 1_000 - MINUTES * 60_000:
             return any(begin_ms <= minute.timestamp() * 1_000 < end_ms for minute in failure.minutes)
         first_at, last_at = failure.first_at.timestamp(), failure.newest.last_at.timestamp()
@@ -84,6 +101,11 @@ class FailureGroup:
     def newest(self) -> ErrorGroup:
         """The group of the queue that failed last; class, location and message are those of all."""
         return self.parts[0]
+
+    @property
+    def exception(self) -> str:
+        """The class of the exception, without the module of built-in ones."""
+        return self.newest.exception_class_path.removeprefix("builtins.")
 
     @property
     def count(self) -> int:
@@ -127,6 +149,7 @@ class FailureSnapshot:
         selected: the failure in detail, also if it is older than those that are listed; None if it is not kept.
         tasks: the newest failed tasks of the selected failure by shard and queue; empty in a fragment.
         deploys: of the site's code, oldest first.
+        exceptions: how many errors of the queue and the time have each class, most first.
     """
 
     at: datetime
@@ -138,6 +161,7 @@ class FailureSnapshot:
     selected: FailureGroup | None
     tasks: dict[tuple[Shard, str], TaskScan]
     deploys: list[Deploy]
+    exceptions: dict[str, int]
 
 
 def query_of(form: Mapping[str, str]) -> FailureQuery:
@@ -146,12 +170,18 @@ def query_of(form: Mapping[str, str]) -> FailureQuery:
     Raises:
         ValueError: a parameter is not valid.
     """
-    query = FailureQuery(*(form.get(name, "") for name in ("queue", "group", "begin", "end")))
+    query = FailureQuery(*(form.get(name, "") for name in ("queue", "group", "begin", "end", "exception", "since")))
+    if len(query.exception) > MAX_EXCEPTION:
+        raise too_long("exception", MAX_EXCEPTION)
     if query.queue:
         keys.validate_name(query.queue, "queue name")
     if query.group and not fingerprint.PATTERN.fullmatch(query.group):
         raise InvalidParameter(_("group: expected the 16 hexadecimal digits of a fingerprint."))
     check_span(query)
+    try:
+        moment_ago(query.since or "midnight")
+    except (ValueError, OverflowError) as exc:
+        raise ValueError(f"since={exc}") from exc
     return query
 
 
@@ -167,24 +197,27 @@ def read_failures(query: FailureQuery, *, with_tasks: bool = True) -> Flow[Failu
     at = reads[0].listing.at
     parts = _newest({shard: read.listing.groups for shard, read in found.items()})
     listed = parts[:LIMIT]
-    failures = [failure for failure in _by_fingerprint(listed) if query.accepts(failure, at)]
+    accepted = [failure for failure in _by_fingerprint(listed) if query.accepts(failure, at)]
+    exceptions = dict(Counter(failure.exception for failure in accepted).most_common())
+    failures = [each for each in accepted if query.exception in ("", each.exception)]
     total, deploys = sum(read.listing.total for read in reads), reads[0].deploys
     depths = merged_depths([read.depths for read in reads])
     snapshot_of = partial(FailureSnapshot, at, query, depths, failures, total, len(listed))
     details = _newest({shard: read.details.groups for shard, read in found.items() if read.details})
     known = details if query.group else [part for failure in failures for part in failure.located]
     if not known:
-        return snapshot_of(None, {}, deploys)
+        return snapshot_of(None, {}, deploys, exceptions)
     newest = known[0][1].fingerprint
     of_newest = [part for part in known if part[1].fingerprint == newest]
     scanned = [(shard, group.queue) for shard, group in of_newest[:SCANNED_QUEUES]] if with_tasks else []
-    filters = Filters(fingerprint=newest)
+    begin_ms, end_ms = query.span_ms
+    filters = Filters(fingerprint=newest, begin_ms=begin_ms, end_ms=end_ms)
     scans = [scan_tasks(shard, queue, "failed", filters, limit=TASKS, mode="names") for shard, queue in scanned]
     whole = [] if query.group else [_list_everywhere(queues, newest)]
     values = yield from gather_values([*scans, *whole])
     if whole:
         of_newest = values.pop() or of_newest
-    return snapshot_of(_failure_of(of_newest), dict(zip(scanned, values, strict=True)), deploys)
+    return snapshot_of(_failure_of(of_newest), dict(zip(scanned, values, strict=True)), deploys, exceptions)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

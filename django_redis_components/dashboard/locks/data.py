@@ -17,7 +17,7 @@ def lock_data(read: Snapshot[LockSnapshot]) -> dict[str, Any]:
     scan = snapshot.scan
     return {
         "using": snapshot.query.using,
-        "held": [_state(state) for state in snapshot.states],
+        "held": [_state(state) for state in snapshot.states if snapshot.query.accepts(state)],
         "scanned": scan.scanned if scan else None,
         "keys": scan.total if scan else None,
         "not_shown": snapshot.not_shown,

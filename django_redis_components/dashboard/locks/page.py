@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -28,7 +29,8 @@ from django_redis_components.dashboard.locks.snapshot import (
     ResourceState,
 )
 from django_redis_components.dashboard.page import PageRequest
-from django_redis_components.dashboard.parameters import InvalidParameter
+from django_redis_components.dashboard.parameters import InvalidParameter, not_one_of
+from django_redis_components.dashboard.side_filter import FilterGroup, filter_group
 from django_redis_components.dashboard.snapshot import Snapshot
 from django_redis_components.dashboard.table import Column, Table
 
@@ -36,6 +38,8 @@ from django_redis_components.dashboard.table import Column, Table
 MAX_HOLDER_ROWS = 20
 #: Most waiters of one resource with a row.
 MAX_WAITER_ROWS = 50
+#: Values of the filter by waiters.
+WAITERS = ("some", "none")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -80,7 +84,21 @@ def parse(request: PageRequest) -> LockQuery:
         group=form.get("group", "").strip(),
         cursors=scan.cursors_from_text(form.get("at", "")),
         skip=int(skip) if skip.isascii() and skip.isdigit() and len(skip) < 7 else 0,
+        kind=_choice(form, "kind", KINDS),
+        waiters=_choice(form, "waiters", WAITERS),
     )
+
+
+def _choice(form: QueryDict, name: str, accepted: Iterable[str]) -> str:
+    """Return a parameter; "" without it.
+
+    Raises:
+        ValueError: it is none of the accepted ones.
+    """
+    value = form.get(name, "")
+    if value and value not in accepted:
+        raise not_one_of(name, value, accepted)
+    return value
 
 
 def read(request: PageRequest) -> Snapshot[LockSnapshot]:
@@ -91,9 +109,11 @@ def read(request: PageRequest) -> Snapshot[LockSnapshot]:
 def context(request: PageRequest, read: Snapshot[LockSnapshot]) -> dict[str, Any]:
     """Return the context of the templates. Tasks have links if the user may view them."""
     links, snapshot, query = request.links, read.value, read.value.query
+    states = _sorted([state for state in snapshot.states if query.accepts(state)])
     page = {
-        "rows": [row for state in _sorted(snapshot.states) for row in _rows(state, query.using, links.task)],
-        "queues": [_queue(state) for state in _sorted(snapshot.states) if state.queue] if query.name else [],
+        "rows": [row for state in states for row in _rows(state, query.using, links.task)],
+        "queues": [_queue(state) for state in states if state.queue] if query.name else [],
+        "side": _side_filters(snapshot) if snapshot.scan else [],
         "empty": _empty_text(snapshot),
         "scanned": _scanned_text(snapshot),
         "links": [*_links(snapshot)],
@@ -105,6 +125,37 @@ def context(request: PageRequest, read: Snapshot[LockSnapshot]) -> dict[str, Any
         "problem": snapshot.problem,
     }
     return {"page": page, "release_url": links.verb("release")}
+
+
+def _side_filters(snapshot: LockSnapshot) -> list[FilterGroup]:
+    """Return the filters of what the page has read; one without a choice is left out."""
+    query = snapshot.query
+
+    def group(slug: str, title: str, labels: Mapping[str, str]) -> FilterGroup | None:
+        found = [state for state in snapshot.states if query.accepts(state, but=slug)]
+        counts = Counter(state.filtered[slug] for state in found)
+        current = getattr(query, slug)
+        values = sorted(counts, key=lambda value: labels[value]) if current or len(counts) > 1 else []
+        return filter_group(slug, title, values, current, lambda value: _query(query, **{slug: value}), labels, counts)
+
+    groups = [
+        group("kind", pgettext("of a lock", "kind"), {kind: kind_label(kind) for kind in KINDS}),
+        group("waiters", pgettext("of a lock", "waiters"), {"some": _("with waiters"), "none": _("without waiters")}),
+    ]
+    return [each for each in groups if each is not None]
+
+
+def _query(query: LockQuery, **changed: Any) -> str:
+    """Return the query string of the page with some values changed. The part of the keys stays the same."""
+    values = {
+        "using": query.using,
+        "kind": query.kind,
+        "waiters": query.waiters,
+        "skip": query.skip,
+        "at": scan.cursors_to_text(query.cursors),
+        **changed,
+    }
+    return urlencode({name: value for name, value in values.items() if value})
 
 
 def kind_label(kind: str, role: str = "") -> str:
@@ -229,6 +280,8 @@ def _more_text(state: ResourceState) -> str:
 def _empty_text(snapshot: LockSnapshot) -> str:
     if snapshot.scan is None:
         return ""
+    if snapshot.states and (snapshot.query.kind or snapshot.query.waiters):
+        return _("None of the locks and semaphores on this page matches.")
     if snapshot.scan.cursors:
         return _("No held locks or semaphores among the scanned keys.")
     if snapshot.query.cursors:
@@ -253,18 +306,15 @@ def _scanned_text(snapshot: LockSnapshot) -> str:
 def _links(snapshot: LockSnapshot) -> Iterable[Link]:
     query, scanned = snapshot.query, snapshot.scan
     if scanned is None or query.cursors or query.skip:
-        yield Link(_("Start over"), urlencode({"using": query.using}))
+        yield Link(_("Start over"), _query(query, at="", skip=0))
     if scanned is None:
         return
     if snapshot.not_shown:
         skip = len(scanned.items) - snapshot.not_shown
-        more = {"using": query.using, "skip": skip, "at": scan.cursors_to_text(query.cursors)}
         label = ngettext("Show %(count)s more", "Show %(count)s more", snapshot.not_shown)
-        more = {name: value for name, value in more.items() if value}
-        yield Link(label % {"count": number(snapshot.not_shown)}, urlencode(more))
+        yield Link(label % {"count": number(snapshot.not_shown)}, _query(query, skip=skip))
     if scanned.cursors:
-        at = scan.cursors_to_text(scanned.cursors)
-        yield Link(_("Continue the scan"), urlencode({"using": query.using, "at": at}))
+        yield Link(_("Continue the scan"), _query(query, at=scan.cursors_to_text(scanned.cursors), skip=0))
 
 
 def _connection_links(query: LockQuery) -> list[Link]:

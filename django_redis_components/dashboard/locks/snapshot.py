@@ -90,6 +90,11 @@ class ResourceState:
     error: str = ""
     queue: tuple[QueuedWaiter, ...] = ()
 
+    @property
+    def filtered(self) -> dict[str, str]:
+        """Its values of the filters of the page."""
+        return {"kind": self.resource.kind, "waiters": "some" if self.waiters else "none"}
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LockQuery:
@@ -100,6 +105,8 @@ class LockQuery:
         name, group: show only this name; "" scans keys.
         cursors: where to continue the scan; () starts a new one.
         skip: number of scanned resources that earlier pages have shown.
+        kind: only resources of this kind; "": all.
+        waiters: "some" or "none": only resources with or without waiters; "": all.
     """
 
     using: str
@@ -107,6 +114,12 @@ class LockQuery:
     group: str = ""
     cursors: tuple[ScanCursor, ...] = ()
     skip: int = 0
+    kind: str = ""
+    waiters: str = ""
+
+    def accepts(self, state: ResourceState, *, but: str = "") -> bool:
+        """Return whether the page shows a resource, as far as the filters but one say."""
+        return all(name == but or getattr(self, name) in ("", value) for name, value in state.filtered.items())
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -33,9 +33,7 @@ from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, TaskQ
 
 #: Queues that are shown before "Show all".
 COLLAPSED = 12
-#: Most queues that are shown after "Show all".
-MAX_ROWS = 500
-#: Queues on a page of the page of queues.
+#: Queues on a page of the page of queues, and most that the overview shows after "Show all".
 PAGE_SIZE = 100
 #: Numbers of pages: 5,000 queues are read at most.
 _PAGE_NUMBER = re.compile(r"[1-9]\d{0,2}")
@@ -86,12 +84,14 @@ class QueueTable:
     Attributes:
         note: how many queues are not shown, or "".
         is_cut: whether a link may show the others.
+        url: of the page of queues in this order, if there are too many to be shown here, or "".
         previous, following: numbers of the pages beside this one, or 0.
     """
 
     table: ShownTable
     note: str
     is_cut: bool
+    url: str = ""
     previous: int = 0
     following: int = 0
 
@@ -102,8 +102,14 @@ class _Line:
 
     depth: QueueInfo
     overview: TaskQueueOverview
-    url: str = ""
-    shards: str = ""
+    links: Links
+    shards: tuple[str, ...] = ()
+
+    @property
+    def url(self) -> str:
+        """Address of the queue's page: in its shard, if there are several and it is in one."""
+        links = self.links.in_shard(self.shards[0]) if len(self.shards) == 1 else self.links
+        return links.queue(self.depth.name)
 
     @property
     def metrics(self) -> Metrics | None:
@@ -135,9 +141,10 @@ def queue_table(
     is_long = len(found) > COLLAPSED and not query.is_whole
     sort = query.sort or ("ready" if is_long else "name")
     found.sort(key=lambda line: (-_TABLE.sorts[sort](line), line.depth.name))
-    shown = found[: COLLAPSED if is_long else MAX_ROWS]
+    shown = found[: COLLAPSED if is_long else PAGE_SIZE]
     context = _TABLE.context(shown, totals=lines if len(lines) > 1 else (), sort=sort)
-    return QueueTable(context["table"], _note(len(lines), len(found), len(shown)), is_cut=is_long)
+    url = links.reverse("queues", sort=sort, queue=query.text) if len(found) > PAGE_SIZE else ""
+    return QueueTable(context["table"], _note(len(lines), len(found), len(shown)), is_cut=is_long and not url, url=url)
 
 
 def queue_page(
@@ -164,13 +171,16 @@ def _has_several_shards(overview: TaskQueueOverview) -> bool:
 
 def _lines(overview: TaskQueueOverview, links: Links, by_shard: Mapping[Shard, TaskQueueOverview]) -> list[_Line]:
     if not _has_several_shards(overview):
-        return [_Line(queue, overview, links.queue(queue.name)) for queue in overview.queues]
-    lines, found = [], shards_with_tasks(by_shard)
-    for queue in overview.queues:
-        names = found.get(queue.name) or [shard.name for shard in route_of(queue.name, overview.using)]
-        url = (links.in_shard(names[0]) if len(names) == 1 else links).queue(queue.name)
-        lines.append(_Line(queue, overview, url, ", ".join(names)))
-    return lines
+        return [_Line(queue, overview, links) for queue in overview.queues]
+    found = shards_with_tasks(by_shard)
+    return [
+        _Line(queue, overview, links, tuple(found.get(queue.name) or _route_names(queue.name, overview.using)))
+        for queue in overview.queues
+    ]
+
+
+def _route_names(queue: str, using: str) -> list[str]:
+    return [shard.name for shard in route_of(queue, using)]
 
 
 def _state(line: _Line) -> Cell:
@@ -251,7 +261,7 @@ _TABLE: Table[_Line] = Table(
             total=lambda lines: _("All queues"),
             sort=lambda line: 0,
         ),
-        Column("shard", gettext_lazy("Shard"), lambda line: line.shards, "", skip_empty=True),
+        Column("shard", gettext_lazy("Shard"), lambda line: ", ".join(line.shards), "", skip_empty=True),
         Column("state", pgettext_lazy("queue", "State"), _state, "state-cell", has_label=False),
         _count("ready", pgettext_lazy("tasks", "Ready")),
         Column(

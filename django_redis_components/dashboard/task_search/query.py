@@ -205,6 +205,8 @@ def _checked(prefix: str, value: str) -> str:
     Raises:
         ValueError: it is not accepted.
     """
+    if prefix == "state" and value == "succeeded":  # as pages and `manage.py redis` call it
+        value = "successful"
     if prefix == "state" and value not in STATES:
         text = _("expected one of %(states)s.") % {"states": ", ".join(STATES)}
         raise ValueError(f"state:{value[:40]}: {text}")

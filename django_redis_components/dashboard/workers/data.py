@@ -21,6 +21,7 @@ def worker_data(snapshot: Snapshot[WorkerPage]) -> dict[str, Any]:
         "poller": listed.poller,
         "total": listed.total,
         "live": listed.live,
+        "matched": listed.matched,
         "is_cut_off": listed.total >= MAX_LISTED,
         "workers": [_worker(worker, listed) for worker in listed.workers],
         "waiting_commands": listed.pending_commands,

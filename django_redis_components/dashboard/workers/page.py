@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import dataclasses
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.utils.http import urlencode
@@ -15,24 +16,44 @@ from django_redis_components.dashboard.clients import shown_shards
 from django_redis_components.dashboard.elements import NO_VALUE, Tile
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.page import PageRequest
-from django_redis_components.dashboard.parameters import too_long
+from django_redis_components.dashboard.parameters import not_one_of, too_long
 from django_redis_components.dashboard.shard_reads import of_shards
+from django_redis_components.dashboard.side_filter import FilterGroup, filter_group
 from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
 from django_redis_components.dashboard.workers.rows import RowBuilder
 from django_redis_components.taskqueue.stats.merging import merged_workers_page
-from django_redis_components.taskqueue.stats.workers import MAX_LISTED, WorkerPage, read_workers
+from django_redis_components.taskqueue.stats.workers import MAX_LISTED, WorkerFilter, WorkerPage, read_workers
 from django_redis_components.taskqueue.store.workers import MAX_ID
 
 #: Workers of a page: one with eight running tasks takes 12 kB of HTML.
 PAGE_SIZE = 50
+#: States that the list can be narrowed to.
+STATES = ("alive", "lost")
 
 
-def parse(request: PageRequest) -> str:
-    """Return the id of the worker after which the page starts, or ""."""
-    after = request.http.GET.get("after", "")
-    if len(after) > MAX_ID:
-        raise too_long("after", MAX_ID)
-    return after
+@dataclasses.dataclass(frozen=True, slots=True)
+class WorkerQuery:
+    """Which workers are listed, and the id of the worker after which the page starts, or ""."""
+
+    after: str = ""
+    wanted: WorkerFilter = dataclasses.field(default_factory=WorkerFilter)
+
+    def encoded(self, **changed: str) -> str:
+        """Return the query string with some values changed."""
+        values = {**dataclasses.asdict(self.wanted), "after": self.after, **changed}
+        return urlencode({name: value for name, value in values.items() if value})
+
+
+def parse(request: PageRequest) -> WorkerQuery:
+    """Return the query of a request."""
+    form = request.http.GET
+    for name in ("after", "version", "host"):
+        if len(form.get(name, "")) > MAX_ID:
+            raise too_long(name, MAX_ID)
+    state = form.get("state", "")
+    if state not in ("", *STATES):
+        raise not_one_of("state", state, STATES)
+    return WorkerQuery(form.get("after", ""), WorkerFilter(state, form.get("version", ""), form.get("host", "")))
 
 
 def read(request: PageRequest) -> Snapshot[WorkerPage]:
@@ -40,26 +61,48 @@ def read(request: PageRequest) -> Snapshot[WorkerPage]:
     return read_snapshot(_read(request.query))
 
 
-def _read(after: str) -> Flow[WorkerPage]:
-    found = yield from of_shards(lambda shard: read_workers(shard, after, limit=PAGE_SIZE))
+def _read(query: WorkerQuery) -> Flow[WorkerPage]:
+    found = yield from of_shards(lambda shard: read_workers(shard, query.after, limit=PAGE_SIZE, wanted=query.wanted))
     return merged_workers_page(found, PAGE_SIZE)
 
 
 def context(request: PageRequest, snapshot: Snapshot[WorkerPage]) -> dict[str, Any]:
     """Return the context of the templates: the workers, lost ones first."""
-    listed, after = snapshot.value, request.query
+    listed, query = snapshot.value, request.query
     cut_off = _("The %(count)s workers with the latest heartbeats are listed.") % {"count": number(MAX_LISTED)}
     builder = RowBuilder(listed, request.links.verbs(), request.links.task)
     page = {
         "actions": builder.of_all(),
-        "tiles": [*_tiles(listed, is_part=bool(listed.next or after))],
+        "tiles": [*_tiles(listed, is_part=len(listed.workers) < listed.total)],
         "groups": builder.groups(),
         "has_shards": len(shown_shards().shards) > 1,
-        "next": urlencode({"after": listed.next}) if listed.next else "",
-        "is_first": not after,
+        "next": query.encoded(after=listed.next) if listed.next else "",
+        "first": query.encoded(after=""),
+        "is_first": not query.after,
+        "side": _side_filters(listed, query),
+        "is_filtered": query.wanted != WorkerFilter(),
         "notes": [text for text in (_shown(listed), cut_off if listed.total >= MAX_LISTED else "") if text],
     }
     return {"page": page}
+
+
+def _side_filters(listed: WorkerPage, query: WorkerQuery) -> list[FilterGroup]:
+    """Return the filters beside the list; one without a choice is left out."""
+
+    def group(slug: str, title: str, labels: Mapping[str, str] | None = None) -> FilterGroup | None:
+        counts, current = listed.counts[slug], getattr(query.wanted, slug)
+        values = [*counts] if current or len(counts) > 1 else []
+        return filter_group(
+            slug, title, values, current, lambda value: query.encoded(**{slug: value, "after": ""}), labels, counts
+        )
+
+    states = {"alive": pgettext("worker", "alive"), "lost": pgettext("worker", "lost")}
+    groups = [
+        group("state", pgettext("of a worker", "state"), states),
+        group("version", pgettext("of the code", "version")),
+        group("host", pgettext("of a worker", "host")),
+    ]
+    return [each for each in groups if each is not None]
 
 
 def _shown(listed: WorkerPage) -> str:

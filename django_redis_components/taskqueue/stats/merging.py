@@ -123,6 +123,8 @@ def merged_workers_page(found: Mapping[Shard, WorkerPage], limit: int) -> Worker
         next=kept[-1].id if has_more and kept else "",
         missing_pollers=missing,
         alive_in=alive_in,
+        matched=max(page.matched for page in pages),
+        counts=max(pages, key=lambda page: page.total).counts,
     )
 
 

@@ -7,6 +7,7 @@ The scripts that finish tasks write them. A counter set is a string of 104 unsig
 from __future__ import annotations
 
 import dataclasses
+import functools
 import operator
 import struct
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,6 +32,7 @@ STEPS_S = {Part.minute: 60, Part.hour: 3_600}
 OUTCOMES = len(OutcomeCounter)
 SIZE = OUTCOMES + 2 * BUCKETS
 _OUTCOMES = struct.Struct(f">{OUTCOMES}I")
+_SET = struct.Struct(f">{SIZE}I")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -59,6 +61,9 @@ class Counts:
     def finished(self) -> int:
         """Tasks that succeeded or failed."""
         return self.succeeded + self.failed
+
+
+_NO_COUNTS = Counts()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -119,6 +124,11 @@ class CounterSet:
         integers = _integers_of(data, number)
         self._numbers[: len(integers)] = map(operator.add, self._numbers, integers)
 
+    def add_all(self, data: Sequence[bytes]) -> None:
+        """Add the first sets of many strings."""
+        sets = [_SET.unpack(each.ljust(_SET.size, b"\0")[: _SET.size]) for each in data]
+        self._numbers = list(map(sum, zip(self._numbers, *sets, strict=True)))
+
     def merge(self, other: CounterSet) -> None:
         """Add another set."""
         self._numbers = list(map(operator.add, self._numbers, other._numbers))
@@ -167,13 +177,14 @@ def read_minutes(shard: Shard, queue: str, count: int) -> Flow[Metrics]:
             TASK_COUNTERS(base=base, queue=queue, count=count),
         ]
     )
-    return dataclasses.replace(_metrics(row, now_us, Part.minute, count), tasks=_tasks(by_task))
+    metrics = _metrics(row, now_us, Part.minute, _starts(now_us, Part.minute, count))
+    return dataclasses.replace(metrics, tasks=_tasks(by_task))
 
 
 def read_hours(shard: Shard, queue: str, count: int) -> Flow[Metrics]:
     """Read the latest hours of a queue."""
     now_us, [row] = yield READ_COUNTERS(base=shard.base, step=Part.hour, count=count, queues=(queue,))
-    return _metrics(row, now_us, Part.hour, count)
+    return _metrics(row, now_us, Part.hour, _starts(now_us, Part.hour, count))
 
 
 def read_recent(shard: Shard, queues: Sequence[str], count: int) -> Flow[dict[str, Metrics]]:
@@ -189,23 +200,31 @@ def recent_request(shard: Shard, queues: Sequence[str | bytes], count: int) -> C
 def parse_recent(reply: Any, count: int) -> dict[str, Metrics]:
     """Return the metrics by queue from the reply to `recent_request`."""
     now_us, rows = reply
-    return {row[0].decode(): _metrics(row, now_us, Part.minute, count) for row in rows}
+    starts = _starts(now_us, Part.minute, count)
+    return {row[0].decode(): _metrics(row, now_us, Part.minute, starts) for row in rows}
 
 
-def _metrics(row: Sequence[Any], now_us: int, step: str, count: int) -> Metrics:
-    step_s = STEPS_S[step]
-    latest = now_us // 1_000_000 // step_s
-    found = dict(zip(row[1::2], row[2::2], strict=True))
+def _starts(now_us: int, step: str, count: int) -> list[datetime]:
+    """Return the starts of the latest intervals, oldest first."""
+    step_us = STEPS_S[step] * 1_000_000
+    latest = now_us // step_us
+    return [moment_of((latest - ago) * step_us) for ago in range(count - 1, -1, -1)]
+
+
+def _metrics(row: Sequence[Any], now_us: int, step: str, starts: Sequence[datetime]) -> Metrics:
     total = CounterSet()
-    intervals = []
-    for ago in range(count - 1, -1, -1):
-        data = found.get(ago, b"")
-        total.add(data)
-        counts = Counts(*_OUTCOMES.unpack(data[: _OUTCOMES.size].ljust(_OUTCOMES.size, b"\0"))) if data else Counts()
-        intervals.append(Interval(moment_of((latest - ago) * step_s * 1_000_000), counts))
+    total.add_all(row[2::2])
+    intervals = [Interval(at, _NO_COUNTS) for at in starts]
+    for ago, data in zip(row[1::2], row[2::2], strict=True):
+        intervals[-1 - ago] = Interval(starts[-1 - ago], _counts_of(data[: _OUTCOMES.size]))
     at = moment_of(now_us)
     wait_time, run_time = total.wait_time(), total.run_time()
-    return Metrics(row[0].decode(), at, step_s, intervals, total.counts(), wait_time, run_time, [])
+    return Metrics(row[0].decode(), at, STEPS_S[step], intervals, total.counts(), wait_time, run_time, [])
+
+
+@functools.lru_cache(maxsize=1_024)  # of many queues most minutes have one of a few
+def _counts_of(data: bytes) -> Counts:
+    return Counts(*_OUTCOMES.unpack(data.ljust(_OUTCOMES.size, b"\0")))
 
 
 def _tasks(by_task: Any) -> list[TaskMetrics]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Any
 
 from django_redis_components.core.protocol import Flow, Read
 from django_redis_components.core.settings import conf
@@ -39,6 +40,20 @@ class HeldTask:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class WorkerFilter:
+    """Which workers are listed; "" for any.
+
+    Attributes:
+        state: "alive" or "lost".
+        version: of the site's code, as its supervisor reported it first.
+    """
+
+    state: str = ""
+    version: str = ""
+    host: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class WorkerPage:
     """A page of workers, by id: those of one supervisor follow each other.
 
@@ -50,6 +65,8 @@ class WorkerPage:
         next: cursor of the next page; "" on the last.
         missing_pollers: names of the shards without an active poller, if there are several.
         alive_in: names of the shards in which each worker is alive, by its id; empty if there is one shard.
+        matched: how many of the workers that were looked at pass the filter.
+        counts: by field of the filter and value, how many pass the other two.
     """
 
     at: datetime
@@ -62,9 +79,18 @@ class WorkerPage:
     next: str = ""
     missing_pollers: tuple[str, ...] = ()
     alive_in: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+    matched: int = 0
+    counts: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)
 
 
-def read_workers(shard: Shard, after: str = "", supervisor: str = "", *, limit: int = MAX_WORKERS) -> Flow[WorkerPage]:
+def read_workers(
+    shard: Shard,
+    after: str = "",
+    supervisor: str = "",
+    *,
+    limit: int = MAX_WORKERS,
+    wanted: WorkerFilter = WorkerFilter(),
+) -> Flow[WorkerPage]:
     """Read a page of workers in one round trip; in two if any of them is lost.
 
     Args:
@@ -72,8 +98,13 @@ def read_workers(shard: Shard, after: str = "", supervisor: str = "", *, limit: 
         supervisor: only the workers of this one; "" for all.
     """
     lease_ms = to_ms(conf.settings().taskqueue.lease_s, "lease")
-    now_us, poller, total, live, has_more, rows, commands = yield LIST_WORKERS(
-        base=shard.base, after=encodable(after), supervisor=encodable(supervisor), limit=limit, lease_ms=lease_ms
+    now_us, poller, total, live, has_more, rows, commands, matched, counts = yield LIST_WORKERS(
+        base=shard.base,
+        after=encodable(after),
+        supervisor=encodable(supervisor),
+        limit=limit,
+        lease_ms=lease_ms,
+        **{name: encodable(value) for name, value in dataclasses.asdict(wanted).items()},
     )
     workers = [
         worker_info(worker.decode(errors="replace"), float(seen_ms), report, now_us) for worker, seen_ms, report in rows
@@ -87,7 +118,14 @@ def read_workers(shard: Shard, after: str = "", supervisor: str = "", *, limit: 
         pending_commands=_commands_by_target(commands),
         held=(yield from _read_held(shard, workers, now_us)),
         next=rows[-1][0].decode(errors="replace") if has_more else "",
+        matched=matched,
+        counts=dict(zip(("state", "version", "host"), map(_counts, counts), strict=True)),
     )
+
+
+def _counts(pairs: list[Any]) -> dict[str, int]:
+    """Return the workers by value, by name."""
+    return dict(sorted((value.decode(errors="replace"), n) for value, n in zip(pairs[::2], pairs[1::2], strict=True)))
 
 
 def read_hosts(shard: Shard) -> Flow[list[str]]:

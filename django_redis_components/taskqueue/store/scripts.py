@@ -73,7 +73,11 @@ CLASS_HOURS = _script("stats/class_hours", args=("name", "count"), reads_only=Tr
 ERROR_GROUPS = _script(
     "stats/error_groups", args=("limit", "fingerprint", "order", "first", "queues*"), reads_only=True
 )
-LIST_WORKERS = _script("stats/list_workers", args=("after", "supervisor", "limit", "lease_ms"), reads_only=True)
+LIST_WORKERS = _script(
+    "stats/list_workers",
+    args=("after", "supervisor", "limit", "lease_ms", "state", "version", "host"),
+    reads_only=True,
+)
 TASK_LEASES = _script("stats/task_leases", args=("ids*",), reads_only=True)
 DUE_COUNTS = _script("stats/due_counts", args=("step_ms", "count", "first"), reads_only=True)
 QUEUE_STATS = _script("stats/queue_stats", args=("first", "lease_ms", "queues*"), reads_only=True)
