@@ -39,7 +39,6 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import logging
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -51,9 +50,10 @@ from django.urls import get_resolver
 from django.utils.module_loading import import_string, module_has_submodule
 
 from django_redis_components.core.exceptions import ConfigurationError
+from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.settings import conf
 
-logger = logging.getLogger(__name__)
+logger = guarded_logger("django_redis_components.checks")
 
 #: `manage.py check --tag redis_components` runs these checks alone.
 TAG = "redis_components"

@@ -234,8 +234,7 @@ class _FrequentSwitches:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._users = 0
-        self._before_s = 0.0
+        self._users, self._before_s = 0, 0.0
 
     def __enter__(self) -> None:
         with self._lock:
@@ -317,8 +316,7 @@ class CoroutineRun(Run):
     def cancel(self) -> None:
         """See `Run.cancel`. The cancellation is raised at the next `await`."""
         self.cancel_asked = True
-        task = self._task
-        if task is not None:
+        if (task := self._task) is not None:
             task.get_loop().call_soon_threadsafe(self._interrupt, task)
 
     def frames(self) -> list[FrameType]:

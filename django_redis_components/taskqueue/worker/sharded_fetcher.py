@@ -10,7 +10,6 @@ A shard that does not answer is left out, and one thread tries it again. What co
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -19,10 +18,7 @@ from typing import TypeVar
 
 from redis.exceptions import RedisError
 
-from django_redis_components.core.client.wakeup_listener import WakeupGroup, WakeupListener
 from django_redis_components.core.exceptions import RedisComponentsError
-from django_redis_components.core.protocol import Command
-from django_redis_components.taskqueue.fields import Ttl
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.outage_log import OutageLog, describe_error
 from django_redis_components.taskqueue.shard_clients import prompt_client
@@ -40,49 +36,18 @@ TRUST_S = 0.02
 FIRST_RETRY_S, MAX_RETRY_S = 0.1, 2.0
 
 
-def open_shards(
+def open_fetcher(
     shards: Sequence[Shard],
     worker: str,
     queues: Sequence[str],
     weights: Sequence[int],
     prefetched: PrefetchedLeases | None,
-    wake_fd: int,
-) -> tuple[Fetcher | ShardedFetcher, WakeupListener | WakeupGroup]:
-    """Return what a worker gets its tasks from, and what it waits for."""
-    fetcher: Fetcher | ShardedFetcher
+) -> Fetcher | ShardedFetcher:
+    """Return what a worker gets its tasks from."""
     if len(shards) == 1:
         [shard] = shards
-        fetcher = Fetcher(shard, shard.client(), worker, queues, weights=weights, prefetched=prefetched)
-    else:
-        fetcher = ShardedFetcher(shards, worker, queues, weights=weights, prefetched=prefetched)
-    return fetcher, open_wakeups(shards, fetcher, queues, wake_fd)
-
-
-def open_wakeups(
-    shards: Sequence[Shard], fetcher: Fetcher | ShardedFetcher, queues: Sequence[str], wake_fd: int
-) -> WakeupListener | WakeupGroup:
-    """Return what a worker of these queues waits for."""
-    listeners = [
-        WakeupListener(shard.client(), [shard.wakeup(f"q:{queue}") for queue in queues], wake_fd=wake_fd)
-        for shard in shards
-    ]
-    return _Wakeups(fetcher, listeners, wake_fd) if isinstance(fetcher, ShardedFetcher) else listeners[0]
-
-
-def notify_others(shards: Sequence[Shard], queues: Sequence[str]) -> None:
-    """Notify another worker of each of these queues: this one may have taken the wakeup before it left them."""
-    for shard in shards:
-        with contextlib.suppress(RedisError):  # other workers look without a wakeup, too, every few seconds
-            prompt_client(shard).execute_many(
-                [
-                    command
-                    for key in (shard.wakeup(f"q:{queue}") for queue in queues)
-                    for command in (
-                        Command("ZADD", key, "0", "1", retry=True),
-                        Command("PEXPIRE", key, Ttl.wakeup_ms, retry=True),
-                    )
-                ]
-            )
+        return Fetcher(shard, shard.client(), worker, queues, weights=weights, prefetched=prefetched)
+    return ShardedFetcher(shards, worker, queues, weights=weights, prefetched=prefetched)
 
 
 class _ShardOrder(QueueOrder):
@@ -387,19 +352,3 @@ class ShardedFetcher:
 
     def _part_of(self, ack: Ack) -> _ShardFetcher:
         return self._by_shard[shard_of_token(ack.token, self._using)]
-
-
-class _Wakeups(WakeupGroup):
-    """The wakeups of all shards of a fetcher; it is told which shard has one."""
-
-    def __init__(self, fetcher: ShardedFetcher, listeners: Sequence[WakeupListener], wake_fd: int) -> None:
-        self._shards = {listener: part.shard for listener, part in zip(listeners, fetcher._parts, strict=True)}
-        super().__init__(listeners, wake_fd, lambda listener: fetcher.is_away(self._shards[listener]))
-        self._fetcher = fetcher
-
-    def wait(self, seconds: float) -> bool:
-        """See `WakeupGroup.wait`."""
-        was_woken = super().wait(seconds)
-        for listener in self.woken:
-            self._fetcher.note_wakeup(self._shards[listener])
-        return was_woken

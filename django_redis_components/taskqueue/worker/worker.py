@@ -49,8 +49,9 @@ from django_redis_components.taskqueue.worker.prefetch import MAX_BUFFERED_S, Jo
 from django_redis_components.taskqueue.worker.prefetch_amount import PREFETCH_S
 from django_redis_components.taskqueue.worker.run_events import record_outcome, record_start
 from django_redis_components.taskqueue.worker.running_batches import RunningBatches, is_batch
-from django_redis_components.taskqueue.worker.sharded_fetcher import notify_others, open_shards, open_wakeups
+from django_redis_components.taskqueue.worker.sharded_fetcher import open_fetcher
 from django_redis_components.taskqueue.worker.thread_pool import ThreadPool
+from django_redis_components.taskqueue.worker.wakeups import notify_others, open_wakeups
 
 #: Longest time that an exiting process waits until its last acks are accepted, in seconds.
 MAX_RETURN_S = 2.0
@@ -89,9 +90,8 @@ class Worker:
         """
         self._options = options
         self._queues, self._interrupt = options.queues, Interrupt(stop_fd)
-        self.fetcher, wakeups = open_shards(
-            shards, worker_id, options.queues, options.weights, prefetched, self._interrupt.fd
-        )
+        self.fetcher = open_fetcher(shards, worker_id, options.queues, options.weights, prefetched)
+        wakeups = open_wakeups(shards, self.fetcher, options.queues, self._interrupt.fd)
         self.threads = ThreadPool(options.threads, self._run_thread)
         self._stopping = False
         #: By task id and token: after a lease has expired, the same task may be fetched while its first run continues.
