@@ -319,7 +319,7 @@ def test_bar_of_failures_leads_to_what_failed_in_its_time(redis_server: Store) -
         r'<a href="(/admin/\S+failure/\?begin=[^"]+)" tabindex="-1"', viewer.get(URL).content.decode()
     )
     page = text_of(viewer.get(link.replace("&amp;", "&")).content.decode())
-    assert re.search(r"1 error · 2 failed tasks Errors that failed from .+ to .+ All errors", page)
+    assert re.search(r"1 error · 2 failed tasks Filters Errors that failed from .+ to .+ All errors", page)
 
 
 def test_failures_of_another_time_are_not_listed(redis_server: Store) -> None:

@@ -63,11 +63,11 @@ def test_indexes_that_are_not_filled_are_reported(redis_server: Store) -> None:
         found = [one for one in doctor_findings() if one["code"] == "index_not_filled"]
         assert [(one["text"], one["command"]) for one in found] == [
             (
-                "Search auth.group has 0 of 30 objects of the database: they are not found.",
+                "Search auth.group has 0 of 30 objects of the database: the others are not found.",
                 "python manage.py rebuild_search",
             ),
             (
-                "Index groups has 0 of 30 objects of the database: they are not found.",
+                "Index groups has 0 of 30 objects of the database: the others are not found.",
                 "python manage.py rebuild_autocomplete",
             ),
         ]

@@ -20,6 +20,7 @@ from redis.exceptions import RedisError
 
 from django_redis_components.core.client.wakeup_listener import WakeupGroup, WakeupListener
 from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.text import counted
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.outage_log import OutageLog, describe_error
 from django_redis_components.taskqueue.store.job import Job
@@ -105,7 +106,8 @@ class PrefetchBuffer:
                 self.outage.succeeded()
         # Tested; but Python 3.11 stops tracing a frame that an error reaches through nested generators.
         except (RedisError, RedisComponentsError) as exc:  # pragma: no cover
-            self.outage.failed(f"{self._fetcher.pending_acks()} outcomes cannot be sent: {describe_error(exc)}.")
+            outcomes = counted(self._fetcher.pending_acks(), "outcome")
+            self.outage.failed(f"{outcomes} cannot be sent: {describe_error(exc)}.")
             time.sleep(0.2)
 
     def _flush_repeatedly(self) -> None:

@@ -42,11 +42,13 @@ async def fetch_marked_rates() -> str:
 
 
 @task
+@plain
 def list_rates() -> Iterator[int]:
     yield 1
 
 
 @task
+@plain
 async def stream_rates() -> AsyncIterator[int]:
     yield 1
 

@@ -99,7 +99,7 @@ def test_the_rest_of_a_large_heartbeat_is_written_while_the_process_waits(
 ) -> None:
     """A process that runs batches has more leases than fit into the pipe in the time until they expire."""
     os.set_blocking(process.heartbeat, False)
-    worker = Worker(shards_of(), "host:1", WorkerOptions(("default",)), 0)
+    worker = Worker(shards_of(), "host:1", WorkerOptions(("default",)), process.commands)
     note.enqueue_many([((number,), {}) for number in range(3_000)])
     worker.fetcher.fetch("0", 3_000)
     writer, stops = HeartbeatWriter(process.heartbeat, worker), Waits(process.commands)
@@ -125,7 +125,7 @@ def test_the_rest_of_a_large_heartbeat_is_written_while_the_process_waits(
 def test_a_process_whose_supervisor_has_exited_drops_the_rest_of_a_heartbeat(redis_server: Store) -> None:
     read_fd, write_fd = os.pipe()
     os.set_blocking(write_fd, False)
-    worker = Worker(shards_of(), "host:1", WorkerOptions(("default",)), 0)
+    worker = Worker(shards_of(), "host:1", WorkerOptions(("default",)), read_fd)
     note.enqueue_many([((number,), {}) for number in range(3_000)])
     worker.fetcher.fetch("0", 3_000)
     writer = HeartbeatWriter(write_fd, worker)

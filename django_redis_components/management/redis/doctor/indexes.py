@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 
 from django_redis_components.autocomplete.model_index import ModelIndex
 from django_redis_components.autocomplete.registry import registered as registered_indexes
+from django_redis_components.core.text import counted
 from django_redis_components.management.redis.doctor.findings import Finding, Report
 from django_redis_components.search.model_search import registered as registered_searches
 
@@ -26,7 +27,7 @@ def check_indexes(using: str, report: Report) -> None:
             report.skipped.append(f"{label}: {exc}")
             continue
         if count < total * LEAST_PART:
-            text = f"{label} has {count:,} of {total:,} objects of the database: they are not found."
+            text = f"{label} has {count:,} of {counted(total, 'object')} of the database: the others are not found."
             finding = Finding("warning", "index_not_filled", text, "Fill it:", f"python manage.py {command}")
             report.findings.append(finding)
 
