@@ -227,8 +227,8 @@ def _checks(request: PoolRequest) -> list[Check]:
         old,
     )
     checks = [
-        Check(_("Running tasks continue. Of too many threads each ends after its task.")),
-        Check(_("It lasts until the process restarts. If kept, later ones with its host and command line take it.")),
+        Check(_("Running tasks continue. Threads beyond the new number end after their task.")),
+        Check(_("It lasts until a restart. If kept, later processes of this host and command line take it.")),
         Check(_("Each thread may open its own connections to the database."), "caution"),
     ]
     return [*checks, *([Check(left_out % {"count": number(old)}, "caution")] if old > 0 else [])]
