@@ -103,9 +103,11 @@ class Scheduler:
             rows = [part for schedule in chunk for part in self._row(schedule, now_ms)]
             keep_ms = KEEP_MS if start == starts[-1] else 0
             states = self._client.execute(
-                REGISTER_SCHEDULES(base=self._shard.base, poller=self._poller, keep_ms=keep_ms, rows=rows)
+                REGISTER_SCHEDULES(
+                    base=self._shard.base, poller=self._poller, keep_ms=keep_ms, version=self._version, rows=rows
+                )
             )
-            # No reply if another poller is active.
+            # Empty if another poller is active, or if there are later changes: the next round reads them.
             for schedule, last_ms, sent in zip(chunk, states[::2], states[1::2], strict=False):
                 self._record_state(schedule, last_ms, sent, now_ms)
         self._register_at = time.monotonic() + REGISTER_S

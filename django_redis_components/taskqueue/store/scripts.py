@@ -142,7 +142,7 @@ FIND_FINISHED = _script("admin/find_finished", args=("id", "queue", "cursor", "b
 RESTORE = _script("admin/restore", args=("queue", "trash", "limit", "op", "finished_limit", "finished_ttl_ms"))
 DELETE_TRASH = _script("admin/delete_trash", args=("keep_ms", "limit"))
 
-REGISTER_SCHEDULES = _script("schedules/register_schedules", args=("poller", "keep_ms", "rows*"))
+REGISTER_SCHEDULES = _script("schedules/register_schedules", args=("poller", "keep_ms", "version", "rows*"))
 ENQUEUE_DUE = _script(
     "schedules/enqueue_due",
     args=("poller", "name", "due_ms", "next_ms", "count", "rest*"),

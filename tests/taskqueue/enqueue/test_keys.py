@@ -179,7 +179,7 @@ def busy_store(store: Store, settings: Any, monkeypatch: pytest.MonkeyPatch) -> 
     recover()
     rows = ["nightly", 1, "0 3 * * *", 0, "{}", 0]
     connections.client().execute(
-        REGISTER_SCHEDULES(base=base_key(store), poller="here:poller", keep_ms=1_000, rows=rows)
+        REGISTER_SCHEDULES(base=base_key(store), poller="here:poller", keep_ms=1_000, version=0, rows=rows)
     )
     Schedules().add("added", note, every=60, args=["x"])
     store.raw.hset(base_key(store, "schedule_counts"), "added", 1)

@@ -21,6 +21,7 @@ from django_redis_components.taskqueue import (
 )
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.schedules import schedule as declared
+from django_redis_components.taskqueue.schedules import scheduler
 from django_redis_components.taskqueue.shards import home
 from tests.support import Store, eventually, run_async
 from tests.taskqueue.schedulers import HOUR, announced, at, next_round, poller_of, scheduler_of, state, waiting
@@ -53,6 +54,25 @@ def named(name: str) -> ScheduleInfo:
 
 
 @pytest.mark.contract
+def test_schedule_that_is_removed_while_a_poller_registers_it_is_not_registered_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Schedules().add("hourly report", note, every=3_600, args=["x"])
+    poller = Poller(home(), connections.client())
+
+    def remove_meanwhile(*_: object) -> bool:
+        Schedules().remove("hourly report")
+        return True
+
+    monkeypatch.setattr(scheduler, "copy_states", remove_meanwhile)
+    next_round(poller)
+    assert schedules() == []
+
+    Schedules().add("daily report", note, every=86_400, args=["x"])
+    next_round(poller)
+    assert [(each.name, each.state) for each in schedules()] == [("daily report", "on")]
+
+
 def test_added_schedule_is_sent_until_it_is_removed(store: Store) -> None:
     Schedules().add("hourly report", note, every=3_600, args=["x"])
     assert (named("hourly report").state, named("hourly report").is_added) == ("new", True)

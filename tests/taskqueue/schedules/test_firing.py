@@ -223,7 +223,9 @@ def test_standby_poller_enqueues_nothing(store: Store) -> None:
     announced(poller, store, last_ms=due_ms - 1)
 
     assert fire(schedule, due_ms, "other:1") == (-2, due_ms - 1)
-    call = REGISTER_SCHEDULES(base=home().base, poller="other:1", keep_ms=0, rows=("other", 1, "daily", 0, "{}", 0))
+    call = REGISTER_SCHEDULES(
+        base=home().base, poller="other:1", keep_ms=0, version=0, rows=("other", 1, "daily", 0, "{}", 0)
+    )
     assert connections.client().execute(call) == []
 
     assert waiting(store) == []

@@ -1,22 +1,26 @@
 -- Register the schedules, and return up to which due time each was handled; delete those that no poller registers any more.
--- Precondition: none; only the active poller's call has an effect.
+-- Precondition: none; only the active poller's call has an effect, and only if it has read the latest changes at run time:
+-- a schedule that was removed meanwhile must not be registered again.
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] poller  id of the caller
 -- ARGV[2] keep_ms  how long a schedule that no poller registers is kept; 0 deletes none
--- ARGV[3..] rows  for each schedule: name, enabled (1 or 0), times (text), next due time (ms, 0 for none), info (JSON),
+-- ARGV[3] version  of the changes at run time that the rows have, see read_changes.lua
+-- ARGV[4..] rows  for each schedule: name, enabled (1 or 0), times (text), next due time (ms, 0 for none), info (JSON),
 --         most tasks that it sends (0 for no limit)
--- DERIVED base:poller string, base:schedules zset, base:schedule:<name>, :schedule_counts, :added_schedules hashes
+-- DERIVED base:poller, :schedules_version strings, base:schedules zset, base:schedule:<name>, :schedule_counts, :added_schedules hashes
 -- Returns of each the last handled due time, in ms, and the tasks that it has sent if these are limited. The time is, for a new one, one whose times have changed, one that is not enabled or
 --         was not at the registration before, one that had no further due time and has one since its end or count was
---         changed, or one whose last due times repeat since the clock was set back: now. Empty: another poller is active
+--         changed, or one whose last due times repeat since the clock was set back: now. Empty: another poller is active, or there is a later version
 -- Cost: O(schedules) times O(log n); at most 100 are deleted in one call
 local base = KEYS[1]
 local poller = ARGV[1]
 local keep_ms = tonumber(ARGV[2])
+local version = ARGV[3]
 -- @include context
 
 local ctx = new_context(base)
-if redis.call("GET", base_key(ctx, K.poller)) ~= poller then
+if redis.call("GET", base_key(ctx, K.poller)) ~= poller
+  or (redis.call("GET", base_key(ctx, K.schedules_version)) or "0") ~= version then
   return {}
 end
 -- The clock may be behind the last due time by so much without being taken for set back, in milliseconds.
@@ -48,7 +52,7 @@ local function register(name, enabled, times, next_due, info, count)
 end
 
 local states = {}
-for position = 3, #ARGV, 6 do
+for position = 4, #ARGV, 6 do
   local last_ms, sent = register(unpack(ARGV, position, position + 5))
   states[#states + 1] = last_ms
   states[#states + 1] = sent
