@@ -39,6 +39,9 @@ FLUSH_S = 0.05
 MAX_SUCCESSES = 100
 #: Seconds that a write waits for a reader that has made the pipe non-blocking, before the lines are discarded.
 BLOCKED_S = 5.0
+#: Seconds that a record of the supervisor waits for a process that is writing: one that was stopped meanwhile must not
+#: keep the leases of the others from being renewed.
+MAX_LINE_WAIT_S = 1.0
 #: Stored before the lines: the number of bytes in use in each half, and the half that gets the next line.
 _USED = struct.Struct("=I")
 _HEAD = 3 * _USED.size
@@ -157,21 +160,46 @@ class LogBuffer:
 
 
 @contextlib.contextmanager
-def _exclusive() -> Iterator[None]:
+def _exclusive(max_wait_s: float | None = None) -> Iterator[None]:
     """Let one process of this worker write at a time: a pipe mixes long writes when it is full.
 
     The lock of a process ends with it, however it dies.
-    """
-    import fcntl  # only workers need POSIX
 
+    Args:
+        max_wait_s: after this time it is written without the lock; None: wait until the other process has written.
+    """
     if _lock_file is None:
         yield
         return
-    fcntl.lockf(_lock_file, fcntl.LOCK_EX)
+    import fcntl  # only workers need POSIX
+
+    if max_wait_s is None:
+        fcntl.lockf(_lock_file, fcntl.LOCK_EX)
+        has_lock = True
+    else:
+        has_lock = _lock_within(max_wait_s, _lock_file)
     try:
         yield
     finally:
-        fcntl.lockf(_lock_file, fcntl.LOCK_UN)
+        if has_lock:
+            fcntl.lockf(_lock_file, fcntl.LOCK_UN)
+
+
+def _lock_within(seconds: float, file: IO[bytes]) -> bool:
+    """Return whether the lock was free within this time."""
+    import fcntl
+
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.002)
+        except OSError:  # no lock is left in the system
+            return False
 
 
 class WorkerLogHandler(logging.StreamHandler[Any]):
@@ -225,7 +253,8 @@ class WorkerLogHandler(logging.StreamHandler[Any]):
         """See `logging.Handler`."""
         buffer = self.buffer
         if buffer is None:
-            super().emit(record)
+            with _exclusive(MAX_LINE_WAIT_S):
+                super().emit(record)
             return
         self.format_successes()
         try:

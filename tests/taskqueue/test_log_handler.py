@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import re
+import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -212,6 +213,70 @@ def test_lines_of_processes_that_share_a_full_pipe_are_not_mixed(monkeypatch: py
         os.wait()
 
     assert {line: lines.count(line) for line in set(lines)} == {b"a" * 20: 20_000, b"b" * 20: 20_000}
+
+
+@pytest.fixture
+def half_line(handler: WorkerLogHandler, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, int]]:
+    """A process that has written a part of its line to the log of this one, which is the supervisor.
+
+    Yields the file descriptor that is read from, and the process: it writes the rest when it gets SIGCONT.
+    """
+    read_fd, write_fd = os.pipe()
+    stream = os.fdopen(write_fd, "w")
+    handler.setStream(stream)
+    monkeypatch.setattr(handler, "buffer", None)
+    buffer = log_handler.new_buffer()
+    assert buffer is not None
+    child = os.fork()
+    if child == 0:
+        try:
+            write = os.write
+
+            def write_a_part(fd: int, data: bytes) -> int:
+                monkeypatch.setattr(os, "write", write)
+                written = write(fd, data[:10])
+                os.kill(os.getpid(), signal.SIGSTOP)
+                return written
+
+            monkeypatch.setattr(os, "write", write_a_part)
+            buffer.append(b"a" * 20 + b"\n")
+            buffer.flush()
+        finally:
+            os._exit(0)
+    os.waitpid(child, os.WUNTRACED)
+    yield read_fd, child
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    buffer.close()
+    stream.close()
+    os.close(read_fd)
+
+
+def test_line_of_the_supervisor_waits_for_the_end_of_that_of_a_process(half_line: tuple[int, int]) -> None:
+    read_fd, child = half_line
+    supervisor = threading.Thread(target=QUEUE.warning, args=("stopping",))
+    supervisor.start()
+    supervisor.join(0.1)  # if it does not wait, it has written then
+    os.kill(child, signal.SIGCONT)
+    supervisor.join()
+
+    written = b""
+    while written.count(b"\n") < 2:
+        written += os.read(read_fd, 4_096)
+    assert b"a" * 20 + b"\n" in written
+    assert b"stopping" in written
+
+
+def test_supervisor_logs_although_a_process_has_stopped_in_its_line(
+    half_line: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It must go on renewing the leases of the others."""
+    monkeypatch.setattr(log_handler, "MAX_LINE_WAIT_S", 0.05)
+
+    QUEUE.warning("stopping")
+
+    assert b"stopping" in os.read(half_line[0], 4_096)
 
 
 def test_full_non_blocking_pipe_is_waited_for() -> None:
