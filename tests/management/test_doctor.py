@@ -38,12 +38,18 @@ OTHERS = {"CLUSTER", "SENTINEL", "ASKING", "CONFIG", "MEMORY"}
 HEALTHY = {"maxmemory_policy": "noeviction", "aof_enabled": "1", "maxmemory": "0", "used_memory": "9", "role": "master"}
 
 
-def doctor_findings() -> list[dict[str, str]]:
-    """Return the findings, whatever the exit code."""
+def doctor_report() -> dict[str, Any]:
+    """Return the report, whatever the exit code."""
     out = io.StringIO()
     with contextlib.suppress(SystemExit):
         call_command("redis", "doctor", "--json", stdout=out)
-    found: list[dict[str, str]] = json.loads(out.getvalue())["findings"]
+    report: dict[str, Any] = json.loads(out.getvalue())
+    return report
+
+
+def doctor_findings() -> list[dict[str, str]]:
+    """Return the findings, whatever the exit code."""
+    found: list[dict[str, str]] = doctor_report()["findings"]
     return found
 
 
@@ -77,6 +83,20 @@ def test_indexes_that_are_not_filled_are_reported(redis_server: Store) -> None:
     finally:
         search.unregister(searched.name)
         autocomplete.unregister(completed.name)
+
+
+def test_index_whose_objects_cannot_be_read_is_skipped(redis_server: Store) -> None:
+    class Broken(GroupSearch):
+        name = "broken"
+
+        def queryset(self) -> Any:
+            raise KeyError("tenant")
+
+    registered = search.register(Broken)
+    try:
+        assert "Search broken: KeyError('tenant')" in doctor_report()["skipped"]
+    finally:
+        search.unregister(registered.name)
 
 
 def test_healthy_site_has_no_findings(own_server: Store) -> None:
