@@ -57,10 +57,12 @@ def check_placement() -> list[CheckMessage]:
     groups: dict[tuple[str, str], dict[Any, str]] = {}
     for task in registry.all_tasks():
         try:
-            options, route = task.options, shards.route_of(task.options.queue_name, task.connection)
-            spread = placement.placement_of(options, task.name, task._enqueue_func) if len(route) > 1 else None
-        except ConfigurationError:
+            options = task.options
+        except (ConfigurationError, InvalidTask):
             continue  # `check_options` reports it
+        route = shards.route_of(options.queue_name, task.connection)
+        try:
+            spread = placement.placement_of(options, task.name, task._enqueue_func) if len(route) > 1 else None
         except InvalidTask as exc:
             found.append(Error(str(exc), id="drc.E054"))
             continue

@@ -160,9 +160,13 @@ def try_each(route: Sequence[Shard], flow_of: Callable[[Shard], Flow[Any]]) -> S
 
 
 def next_answering(route: Sequence[Shard]) -> Shard:
-    """Return the next shard of a route that is not known to be away; any if all are."""
+    """Return the next shard of a route that has not failed in the last `RETRY_S`; any if all have.
+
+    No shard is asked whether it answers. So the end of `RETRY_S` must suffice: a process that only stores tasks in the
+    outbox would otherwise leave a shard out for as long as it runs.
+    """
     ordered = _in_turn(route)
-    return next((shard for shard in ordered if not _circuit(shard).is_open), ordered[0])
+    return next((shard for shard in ordered if not _circuit(shard).retry_after_s()), ordered[0])
 
 
 def send_over(messages: Sequence[TaskMessage], shards: Sequence[Shard]) -> Steps[SendingOutcome]:

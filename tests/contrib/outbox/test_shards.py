@@ -9,7 +9,7 @@ import pytest
 from django.db import transaction
 
 from django_redis_components.contrib.outbox.models import OutboxEntry
-from django_redis_components.taskqueue import Concurrency, chain, get_queue, get_result
+from django_redis_components.taskqueue import Concurrency, chain, get_queue, get_result, routing
 from django_redis_components.taskqueue.outbox import calls_of
 from tests.contrib.outbox.support import relay_once, row_count
 from tests.support.stores import Stores
@@ -80,3 +80,20 @@ def test_tasks_without_a_key_are_stored_for_a_shard_that_answers(shards: TwoShar
     for result in results:
         assert get_result(result.id).state == "ready"
     shards.server_b.start()
+
+
+def test_tasks_are_stored_again_for_a_shard_that_was_left_out_for_a_while(
+    shards: TwoShards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(routing, "RETRY_S", 0.0)
+    shards.server_b.kill()
+    for number in range(2):  # the process notices that the shard is away
+        events.using(outbox=False).enqueue(number)
+    shards.server_b.start()
+
+    results = []
+    for number in range(2):
+        with transaction.atomic():
+            results.append(events.enqueue_on_commit(number))
+
+    assert {result._shard.name for result in results} == {"default", "b"}

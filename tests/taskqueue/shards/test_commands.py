@@ -173,6 +173,11 @@ def test_plan_counts_the_parts_of_a_spread_queue_and_does_not_move_them() -> Non
     assert moves(balanced([spread[0]], ["x", "y"])) == {}
 
 
+def test_plan_proposes_no_shard_that_was_not_read() -> None:
+    assert moves(balanced(loads(a=(50, "x"), b=(40, "x"), c=(1, "away")), ["x"])) == {}
+    assert moves(balanced(loads(a=(50, "away"), b=(40, "away"), c=(1, "x")), ["x"])) == {}
+
+
 def test_names_need_a_cluster(redis_server: Store) -> None:
     with pytest.raises(CommandError, match=r"is no Cluster\. A shard on another server has another connection"):
         call_command("redis", "shards", "names", "3")

@@ -215,10 +215,13 @@ def test_calls_of_a_batch_have_one_placement_key(own_tasks: None) -> None:
     assert key_of(keyed, [1, 2], {}) == key_of(keyed, [1, 3], {}) == "group:batch:keyed:1"
 
 
-def test_check_leaves_invalid_defaults_to_another_check(own_tasks: None, settings: Any) -> None:
+@pytest.mark.parametrize("default", [{"nonsense": 1}, {"concurrency": Concurrency(3, key="{nothing}")}])
+def test_check_leaves_invalid_defaults_to_another_check(
+    own_tasks: None, settings: Any, default: dict[str, Any]
+) -> None:
     declare("one", rate="10/s")
     current = settings.REDIS_COMPONENTS
-    options = {**current["TASKQUEUE"], "DEFAULTS": {"nonsense": 1}}
+    options = {**current["TASKQUEUE"], "DEFAULTS": default}
     settings.REDIS_COMPONENTS = {**current, "TASKQUEUE": options}
 
     assert found() == []

@@ -80,10 +80,15 @@ def measure(using: str, sample_s: float) -> dict[str, float | None]:
 
 
 def balanced(loads: Sequence[QueueLoad], shards: Sequence[str]) -> list[QueueLoad]:
-    """Propose shards for queues: move one at a time from the busiest to the least busy shard, while it is worth it."""
+    """Propose shards for queues: move one at a time from the busiest to the least busy shard, while it is worth it.
+
+    Args:
+        shards: names of those that were read. The load of another one is not known, so it gets and gives no queue.
+    """
     totals = dict.fromkeys(shards, 0.0)
     for load in loads:
-        totals[load.better] = totals.get(load.better, 0.0) + load.per_minute
+        if load.better in totals:
+            totals[load.better] += load.per_minute
     while True:
         busiest, idlest = max(totals, key=lambda name: totals[name]), min(totals, key=lambda name: totals[name])
         gap = totals[busiest] - totals[idlest]
