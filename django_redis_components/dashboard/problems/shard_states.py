@@ -12,7 +12,7 @@ from django_redis_components.dashboard.problems.of_shards import FactsOrError, e
 from django_redis_components.dashboard.problems.problem import Problem
 from django_redis_components.dashboard.problems.server import memory_share
 from django_redis_components.taskqueue.shards import Shard
-from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, TaskQueueOverview
+from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, TaskQueueOverview, tasks_of
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,11 +51,6 @@ class ShardState:
     def count(self, state: str) -> int:
         """Return the number of tasks in a state."""
         return sum(getattr(queue, state) for queue in self.queues)
-
-
-def tasks_of(queue: QueueInfo) -> int:
-    """Return how many tasks a queue has in any state."""
-    return queue.ready + queue.scheduled + queue.running + queue.failed + queue.waiting + queue.unregistered
 
 
 def shard_states(found: Mapping[Shard, FactsOrError], incidents: IncidentState) -> list[ShardState]:
