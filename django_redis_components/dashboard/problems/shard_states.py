@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from django_redis_components.dashboard.problems.facts import ProblemFacts, endpoint_of
+from django_redis_components.dashboard.problems.facts import ProblemFacts
 from django_redis_components.dashboard.problems.incidents import IncidentState
-from django_redis_components.dashboard.problems.of_shards import FactsOrError, error_of, named, problems_of
+from django_redis_components.dashboard.problems.of_shards import FactsOrError, address_of, error_of, named, problems_of
 from django_redis_components.dashboard.problems.problem import Problem
 from django_redis_components.dashboard.problems.server import memory_share
 from django_redis_components.taskqueue.shards import Shard
@@ -63,7 +63,7 @@ def shard_states(found: Mapping[Shard, FactsOrError], incidents: IncidentState) 
 
 
 def _state(shard: Shard, facts: FactsOrError, incidents: IncidentState) -> ShardState:
-    address = str(endpoint_of(shard.using, shard))
+    address = address_of(shard)
     if error_of(facts) is None and isinstance(facts, ProblemFacts):
         return ShardState(shard, address, facts.queues)
     outage = next(iter(problems_of(shard, facts)))
