@@ -11,7 +11,7 @@ from typing import Any
 
 from django.db import models, router
 
-from django_redis_components.core.arguments import check_sequence
+from django_redis_components.core.arguments import check_sequence, short_repr
 from django_redis_components.core.client import connections
 from django_redis_components.core.model_changes import (
     CHUNK,
@@ -237,19 +237,21 @@ class ModelSearch:
         if type(self).document is not ModelSearch.document:
             return
         for what in ("facets", "filters"):
-            if not isinstance(names := options.get(what) or (), str):  # the index refuses a single name
-                self._check_declared(what, names, self.facets)
-        order = options.get("order_by", RESERVED[0])
-        names = [order.removeprefix("-")] if isinstance(order, str) else order if isinstance(order, Mapping) else ()
+            self._check_declared(what, options.get(what), self.facets)
+        order = options.get("order_by")
+        names = [order.removeprefix("-")] if isinstance(order, str) else order
         self._check_declared("order_by", names, (*RESERVED, *self.sort_values))
 
-    def _check_declared(self, what: str, names: Iterable[Any], declared: Sequence[str]) -> None:
+    def _check_declared(self, what: str, names: Any, declared: Sequence[str]) -> None:
+        if not isinstance(names, Mapping | list | tuple):  # the index refuses other types
+            return
         for name in names:
             if isinstance(name, str) and name not in declared:
                 near = difflib.get_close_matches(name, declared, n=1)
                 hint = f" Did you mean {near[0]!r}?" if near else ""
                 accepted = ", ".join(declared) or "none"
-                raise ValueError(f"{what}: {name!r} is not declared by {type(self).__name__}: {accepted}.{hint}")
+                kind = type(self).__name__
+                raise ValueError(f"{what}: {short_repr(name)} is not declared by {kind}: {accepted}.{hint}")
 
     def _keys_of(self, page: SearchPage) -> list[Any]:
         """Return the primary keys of a page in its order."""

@@ -78,7 +78,11 @@ def test_a_pool_is_changed_by_an_accessible_form(
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.locator("input[name=threads]").fill("4")
     page.locator("input[name=queues]").fill("mail=5,default=1")
-    page.locator("input[name=keep]").press("Space")
+    keep = page.locator("input[name=keep]")
+    box = keep.bounding_box()
+    label = page.locator("label:has(> [name=keep])").bounding_box()
+    assert box and label and box["height"] <= label["height"] <= 1.5 * box["height"]  # beside its text, not below
+    keep.press("Space")
     page.locator("form.drc-form[method=post] button").press("Enter")
 
     expect(page.locator(".messagelist")).to_be_visible()

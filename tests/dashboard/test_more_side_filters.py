@@ -115,6 +115,7 @@ def test_errors_are_narrowed_by_queue_and_exception(redis_server: Store, viewer:
     assert counts_of(html)["By exception"] == {"All": "", name: str(len(errors()))}
     assert len(errors(exception=name)) == len(errors())
     assert errors(exception="OSError") == []
+    assert "No error matches the filter." in viewer.get(FAILURES, {"exception": "OSError"}).content.decode()
     kept = parse_qs(links_of(viewer.get(FAILURES, {"exception": name}).content.decode())["By queue"]["mail"][0])
     assert kept == {"queue": ["mail"], "exception": [name]}
     assert viewer.get(FAILURES, {"exception": "x" * 301}).status_code == 400

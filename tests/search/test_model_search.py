@@ -109,6 +109,21 @@ def test_search_by_an_undeclared_name_is_refused(users: Users, options: dict[str
         users.search("anna", **options)
 
 
+@pytest.mark.parametrize(
+    "options", [{"facets": 5}, {"facets": (name for name in ["is_staff"])}, {"filters": 5}, {"order_by": 5}]
+)
+def test_search_names_the_option_of_a_wrong_type(users: Users, options: dict[str, Any]) -> None:
+    [(name, _value)] = options.items()
+    with pytest.raises(TypeError, match=f"^{name}="):
+        users.search("anna", **options)
+
+
+def test_error_for_an_undeclared_name_is_short(users: Users) -> None:
+    with pytest.raises(ValueError, match="is not declared by Users") as raised:
+        users.search("anna", facets=["x" * 100_000])
+    assert len(str(raised.value)) < 300
+
+
 def test_search_with_a_document_of_its_own_accepts_any_name(redis_server: Store) -> None:
     class Custom(Users):
         def document(self, obj: Any) -> Any:

@@ -86,7 +86,7 @@ def build_page(snapshot: FailureSnapshot, links: Links) -> dict[str, Any]:
         "detail": _detail(selected, snapshot, links) if selected else None,
         "gone": gone,
         "span": _span_note(snapshot.query),
-        "empty": _("No failures. Errors are kept for %(age)s after their last failure.") % {"age": _kept_for()},
+        "empty": _empty_text(snapshot.query),
     }
 
 
@@ -164,6 +164,12 @@ def _span_note(query: FailureQuery) -> str:
         "begin": formats.day_and_clock(moment_of(begin * 1_000)),
         "end": formats.day_and_clock(moment_of(end * 1_000)),
     }
+
+
+def _empty_text(query: FailureQuery) -> str:
+    if any(query.filters.values()):
+        return _("No error matches the filter.")
+    return _("No failures. Errors are kept for %(age)s after their last failure.") % {"age": _kept_for()}
 
 
 def _kept_for() -> str:

@@ -44,6 +44,14 @@ def error_of(facts: FactsOrError) -> Exception | None:
     return facts if isinstance(facts, Exception) else facts.errors.get("queues")
 
 
+def address_of(shard: Shard) -> str:
+    """Return the server of a shard, without credentials; "" if its connection is misconfigured."""
+    try:
+        return str(endpoint_of(shard.using, shard))
+    except outages.SnapshotFailed:
+        return ""
+
+
 def problems_of_others(others: Mapping[Shard, FactsOrError], of_home: Collection[Problem] = ()) -> list[Problem]:
     """Return the problems of shards, each with the name of its shard; see `found_in_others`."""
     return [named(problem, shard) for shard, problem in found_in_others(others, of_home)]
@@ -74,7 +82,7 @@ def problems_of(shard: Shard, facts: FactsOrError) -> Iterator[Problem]:
     if error is None and isinstance(facts, ProblemFacts):
         yield from find_problems(_of_queues_only(facts))
         return
-    outage = outages.outage_of(error or RuntimeError(), str(endpoint_of(shard.using, shard)))
+    outage = outages.outage_of(error or RuntimeError(), address_of(shard))
     text = f"{outage.title} {outage.address}".strip()
     yield Problem(f"redis_{outage.code}", text, outage.advice, severity="critical")
 

@@ -6,13 +6,13 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from django_redis_components.dashboard.problems.facts import ProblemFacts, endpoint_of
+from django_redis_components.dashboard.problems.facts import ProblemFacts
 from django_redis_components.dashboard.problems.incidents import IncidentState
-from django_redis_components.dashboard.problems.of_shards import FactsOrError, error_of, named, problems_of
+from django_redis_components.dashboard.problems.of_shards import FactsOrError, address_of, error_of, named, problems_of
 from django_redis_components.dashboard.problems.problem import Problem
 from django_redis_components.dashboard.problems.server import memory_share
 from django_redis_components.taskqueue.shards import Shard
-from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, TaskQueueOverview
+from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, TaskQueueOverview, tasks_of
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,11 +53,6 @@ class ShardState:
         return sum(getattr(queue, state) for queue in self.queues)
 
 
-def tasks_of(queue: QueueInfo) -> int:
-    """Return how many tasks a queue has in any state."""
-    return queue.ready + queue.scheduled + queue.running + queue.failed + queue.waiting + queue.unregistered
-
-
 def shard_states(found: Mapping[Shard, FactsOrError], incidents: IncidentState) -> list[ShardState]:
     """Return the states of shards.
 
@@ -68,7 +63,7 @@ def shard_states(found: Mapping[Shard, FactsOrError], incidents: IncidentState) 
 
 
 def _state(shard: Shard, facts: FactsOrError, incidents: IncidentState) -> ShardState:
-    address = str(endpoint_of(shard.using, shard))
+    address = address_of(shard)
     if error_of(facts) is None and isinstance(facts, ProblemFacts):
         return ShardState(shard, address, facts.queues)
     outage = next(iter(problems_of(shard, facts)))

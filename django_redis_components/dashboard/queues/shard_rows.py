@@ -9,11 +9,10 @@ from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.elements import Cell, count_cell
 from django_redis_components.dashboard.links import Links
-from django_redis_components.dashboard.problems.shard_states import tasks_of
 from django_redis_components.dashboard.shard_choice import away_text
 from django_redis_components.dashboard.table import Column, ShownTable, Table
 from django_redis_components.taskqueue.shards import Shard, shards_of
-from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, read_depths
+from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, read_depths, tasks_of
 
 #: A shard with what it has of the queue, or why it does not answer.
 ShardDepth = tuple[Shard, QueueInfo | Exception]

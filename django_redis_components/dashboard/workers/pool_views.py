@@ -105,13 +105,18 @@ class PoolRequest:
         return verbs.execute(self.page, Change(verb, ", ".join(self.targets), action, run_change, back))
 
 
-def change(page: PageRequest) -> HttpResponse:
-    """Ask for the new values (GET), or send them (POST). The caller has checked the permission."""
-    verb = VERBS[POOL]
+def respond(page: PageRequest, verb: Verb, view: Callable[[PoolRequest], HttpResponse]) -> HttpResponse:
+    """Respond with the view for the workers of a request. The caller has checked the permission."""
     try:
         request = PoolRequest.read(page, verb)
     except InvalidParameter as exc:
         return responses.bad_request(page, exc)
+    return view(request)
+
+
+def change(request: PoolRequest) -> HttpResponse:
+    """Ask for the new values (GET), or send them (POST)."""
+    page, verb = request.page, VERBS[POOL]
     selection, problem = request.ticket.selection, request.ticket.problem
     if request.ticket.is_confirmed and selection["pools"] != _pools(request.able):
         problem = _("The pool has changed since you opened this page. Nothing was sent. Check it again.")
@@ -135,13 +140,9 @@ def change(page: PageRequest) -> HttpResponse:
     return verbs.confirm(page, confirmation, problem or form.problem)
 
 
-def reset(page: PageRequest) -> HttpResponse:
-    """Ask for confirmation of a reset (GET), or make it (POST). The caller has checked the permission."""
-    verb = VERBS[RESET]
-    try:
-        request = PoolRequest.read(page, verb)
-    except InvalidParameter as exc:
-        return responses.bad_request(page, exc)
+def reset(request: PoolRequest) -> HttpResponse:
+    """Ask for confirmation of a reset (GET), or make it (POST)."""
+    page, verb = request.page, VERBS[RESET]
     if request.ticket.is_confirmed and request.able:
         return request.execute(verb, "Reset the pool", partial(_reset, request))
     confirmation = Confirmation(
@@ -235,4 +236,6 @@ def _checks(request: PoolRequest) -> list[Check]:
 
 
 #: The view of each verb.
-VIEWS = ((VERBS[POOL], change), (VERBS[RESET], reset))
+VIEWS = tuple(
+    (VERBS[name], partial(respond, verb=VERBS[name], view=view)) for name, view in ((POOL, change), (RESET, reset))
+)

@@ -6,6 +6,7 @@ import dataclasses
 import operator
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any, TypeVar
 
 from django_redis_components.taskqueue.shards import Shard, route_of, shards_of
 from django_redis_components.taskqueue.stats.errors import ErrorGroup
@@ -13,11 +14,12 @@ from django_redis_components.taskqueue.stats.groups import GroupInfo, GroupList
 from django_redis_components.taskqueue.stats.histogram import Histogram
 from django_redis_components.taskqueue.stats.history import History, HistoryInterval
 from django_redis_components.taskqueue.stats.metrics import Counts, Interval, Metrics, TaskMetrics
-from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, TaskQueueOverview
+from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, TaskQueueOverview, tasks_of
 from django_redis_components.taskqueue.stats.totals import QueueTotals
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
 from django_redis_components.taskqueue.stats.workers import HeldTask, WorkerPage
 
+Summed = TypeVar("Summed", History, Metrics, TaskMetrics)
 #: State of a task without a record in a shard.
 GONE = "gone"
 #: Fields of `QueueInfo` that add.
@@ -133,7 +135,7 @@ def shards_with_tasks(overviews: Mapping[Shard, TaskQueueOverview]) -> dict[str,
     found: dict[str, list[str]] = {}
     for shard, overview in overviews.items():
         for info in overview.queues:
-            if info.ready + info.scheduled + info.running + info.failed + info.waiting + info.unregistered:
+            if tasks_of(info):
                 found.setdefault(info.name, []).append(shard.name)
     return found
 
@@ -154,12 +156,9 @@ def merged_history(found: Sequence[History]) -> History:
     by_start = [{interval.at: interval for interval in each.intervals} for each in found]
     intervals = [_merged_interval([part[each.at] for part in by_start if each.at in part]) for each in first.intervals]
     missing = [each.missing for each in found if each.missing]
-    return dataclasses.replace(
-        first,
+    return _summed(
+        found,
         intervals=intervals,
-        totals=_sum_of([each.totals for each in found]),
-        wait_time=_added([each.wait_time for each in found]),
-        run_time=_added([each.run_time for each in found]),
         missing=(min(start for start, _ in missing), max(end for _, end in missing)) if missing else None,
     )
 
@@ -187,14 +186,8 @@ def merged_metrics(found: Sequence[Metrics]) -> Metrics:
     for metrics in found:
         for task in metrics.tasks:
             tasks.setdefault(task.name, []).append(task)
-    return dataclasses.replace(
-        first,
-        intervals=intervals,
-        totals=_sum_of([each.totals for each in found]),
-        wait_time=_added([each.wait_time for each in found]),
-        run_time=_added([each.run_time for each in found]),
-        tasks=sorted(map(_merged_task, tasks.values()), key=lambda each: (not each.name, -each.totals.finished)),
-    )
+    merged_tasks = sorted(map(_summed, tasks.values()), key=lambda each: (not each.name, -each.totals.finished))
+    return _summed(found, intervals=intervals, tasks=merged_tasks)
 
 
 def merged_totals(found: Sequence[Sequence[QueueTotals]]) -> list[QueueTotals]:
@@ -270,12 +263,14 @@ def _merged_error(one: ErrorGroup, other: ErrorGroup) -> ErrorGroup:
     )
 
 
-def _merged_task(parts: list[TaskMetrics]) -> TaskMetrics:
-    return TaskMetrics(
-        parts[0].name,
-        _sum_of([part.totals for part in parts]),
-        _added([part.wait_time for part in parts]),
-        _added([part.run_time for part in parts]),
+def _summed(found: Sequence[Summed], **changes: Any) -> Summed:
+    """Return the first of several with the sums of all, and other values changed."""
+    return dataclasses.replace(
+        found[0],
+        totals=_sum_of([each.totals for each in found]),
+        wait_time=_added([each.wait_time for each in found]),
+        run_time=_added([each.run_time for each in found]),
+        **changes,
     )
 
 

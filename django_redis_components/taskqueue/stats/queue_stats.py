@@ -95,6 +95,11 @@ class QueueInfo:
     live_workers: int = dataclasses.field(default=0, compare=False)
 
 
+def tasks_of(queue: QueueInfo) -> int:
+    """Return how many tasks a queue has in any state."""
+    return queue.ready + queue.scheduled + queue.running + queue.failed + queue.waiting + queue.unregistered
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class TaskQueueOverview:
     """All queues, workers and the poller at one moment.

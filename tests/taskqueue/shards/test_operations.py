@@ -230,6 +230,22 @@ def test_health_names_the_shard_that_is_away(shards: TwoShards, settings: Any, c
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize("kills_home", [False, True])
+def test_health_reports_a_shard_whose_connection_is_misconfigured(
+    kills_home: bool, shards: TwoShards, settings: Any, client: Client
+) -> None:
+    bad = {**settings.REDIS_COMPONENTS["CONNECTIONS"], "redis_b": {"URL": "redis://localhost:port/0"}}
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CONNECTIONS": bad, "MONITORING": {"PUBLIC": True}}
+    if kills_home:
+        shards.server_a.kill()
+
+    response = client.get("/redis/healthz/")
+
+    assert response.status_code == 503
+    assert "redis_settings" in {each["code"] for each in response.json()["problems"]}
+
+
+@pytest.mark.django_db
 def test_pages_show_the_shard_that_was_selected(shards: TwoShards, settings: Any, admin_client: Client) -> None:
     before, _ = in_both(settings)
     start = "/admin/django_redis_components"

@@ -13,7 +13,7 @@ from django_redis_components.dashboard.outages import SnapshotFailed
 from django_redis_components.dashboard.problems.facts import read_facts
 from django_redis_components.dashboard.problems.incidents import IncidentState
 from django_redis_components.dashboard.problems.of_shards import FactsOrError, error_of, read_others
-from django_redis_components.dashboard.problems.shard_states import ShardState, shard_states, tasks_of
+from django_redis_components.dashboard.problems.shard_states import ShardState, shard_states
 from django_redis_components.management.base import CommandResult
 from django_redis_components.management.listings import task_listing
 from django_redis_components.management.tables import TextTable
@@ -21,7 +21,7 @@ from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.schedules.status import ScheduleInfo, read_part
 from django_redis_components.taskqueue.shard_clients import prompt_client
 from django_redis_components.taskqueue.shards import Shard, home, named, route_of
-from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, read_depths
+from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, read_depths, tasks_of
 
 #: States whose tasks are pending, in the order of the text.
 PENDING = ("ready", "scheduled", "running", "waiting", "unregistered")

@@ -34,7 +34,7 @@ VERBS = {
     "quiet": "have a worker fetch no more tasks; its running tasks finish",
     "resume": "have a quiet worker fetch tasks again",
     "set": "change the threads, coroutines or queues of live processes (asks for confirmation)",
-    "reset": "end such changes (asks for confirmation); without an argument: list them",
+    "reset": "end the changes of `set` (asks for confirmation); without an argument: list them",
     "restart": "replace each process of a worker after its running tasks (asks for confirmation)",
     "stop": "stop each process; running tasks have the grace period (asks for confirmation)",
 }
