@@ -81,7 +81,9 @@ def test_a_pool_is_changed_by_an_accessible_form(
     keep = page.locator("input[name=keep]")
     box = keep.bounding_box()
     label = page.locator("label:has(> [name=keep])").bounding_box()
-    assert box and label and box["height"] <= label["height"] <= 1.5 * box["height"]  # beside its text, not below
+    assert box
+    assert label
+    assert box["height"] <= label["height"] <= 1.5 * box["height"]  # beside its text, not below
     keep.press("Space")
     page.locator("form.drc-form[method=post] button").press("Enter")
 
