@@ -145,6 +145,35 @@ def test_offer_of_a_cancelled_task_passes_to_the_next(store: Store) -> None:
     assert take(1) == ["c1"]
 
 
+def test_offer_of_a_cancelled_task_without_a_group_passes_to_the_next(store: Store) -> None:
+    fetcher = new_fetcher()
+    send("a1 b1 b2", geocode)
+    [job] = fetcher.fetch("0", 9)
+    result = geocode_alone.enqueue(1)
+    fetcher.fetch("0", 9)
+    settle_now(fetcher, succeeded(job))  # offered to b1
+    [job] = fetcher.fetch("0", 1)
+    settle_now(fetcher, succeeded(job))  # offered to the task without a group
+
+    assert result.cancel()
+
+    assert take(1) == ["b2"]
+
+
+def test_one_call_forgets_only_some_of_the_groups_that_a_purge_has_left(store: Store) -> None:
+    fetcher = new_fetcher()
+    send("a1 b1", geocode)
+    [job] = fetcher.fetch("0", 9)
+    turns = queue_key(store, "limit_turns:c:geocoder")
+    store.raw.zadd(turns, {f"gone{number}": -number for number in range(1000)})
+
+    settle_now(fetcher, succeeded(job))
+
+    assert take(1) == ["b1"]
+    assert store.raw.zcard(turns) > 500
+    assert store.raw.pttl(turns) > 0
+
+
 def test_purge_takes_offers_with_it(store: Store) -> None:
     fetcher = new_fetcher()
     send("a1 b1 b2", geocode)

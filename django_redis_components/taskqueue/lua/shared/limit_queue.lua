@@ -231,8 +231,8 @@ local function leave(ctx, id, queue)
   if limits.concurrency then
     local limit = limits.concurrency
     removed = redis.call("ZREM", limited, limits.concurrency_entry, limit .. limits.order)
+    limit_turns().withdraw_offer(ctx, limit, queue, limits.concurrency_entry)
     if limits.group then
-      limit_turns().withdraw_offer(ctx, limit, queue, limits.concurrency_entry)
       limit_turns().leave_turns(ctx, limit, queue, limits.group)
     end
     serve_waiter(ctx, limit, limits.max_running, queue)

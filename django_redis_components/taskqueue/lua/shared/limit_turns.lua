@@ -5,8 +5,8 @@
 -- @include limit_queue
 -- @lazy groups: parse_share, is_group_paused
 
--- Most offers that one call checks.
-local MAX_CHECKED = 10
+-- Most offers that one call checks, and most groups without waiting tasks whose turns it forgets.
+local MAX_CHECKED, MAX_FORGOTTEN = 10, 100
 -- What has the turns of the tasks without a group, and the part of a turn's number that one task uses: as in turns.lua.
 local WITHOUT_GROUP, STEP = "\t", 0.0078125
 
@@ -58,22 +58,24 @@ local function next_in_turn(ctx, limit, queue)
   if first_of_group(ctx, limit, queue, WITHOUT_GROUP) then
     join_turns(ctx, limit, queue, WITHOUT_GROUP)
   end
-  while true do
+  for _ = 1, MAX_FORGOTTEN do
     local group, number = unpack(redis.call("ZRANGE", turns, 0, 0, "WITHSCORES"))
     local entry = group and first_of_group(ctx, limit, queue, group)
     if entry then
       return entry, group, tonumber(number)
-    elseif group then
-      redis.call("ZREM", turns, group)
-    else -- the turns were evicted
-      entry = first_entry(ctx, limit, queue)
-      group = entry and (group_of(limit, entry) or WITHOUT_GROUP)
-      if not entry then
-        return nil
-      end
-      join_turns(ctx, limit, queue, group)
+    elseif not group then
+      break
     end
+    redis.call("ZREM", turns, group)
   end
+  -- The turns were evicted, or a purge has left many groups in front.
+  local entry = first_entry(ctx, limit, queue)
+  if not entry then
+    return nil
+  end
+  local group = group_of(limit, entry) or WITHOUT_GROUP
+  join_turns(ctx, limit, queue, group)
+  return entry, group, tonumber(redis.call("ZSCORE", turns, group))
 end
 
 -- Take a task out of those that wait for the limit. Its group goes behind the others when as many tasks as its weight had
