@@ -209,6 +209,18 @@ def test_search_for_lost_tasks_waits_for_the_steps(store: Store) -> None:
     assert set(states(flow)) == {"successful"}
 
 
+def test_steps_of_a_flow_that_is_not_listed_any_more_are_done(store: Store) -> None:
+    """A poller of an earlier version finds no work that it knows, and takes the flow out of the list."""
+    flow = fan_out(note.s("first")).enqueue()
+    work_off()
+    store.raw.delete(base_key(store, "flow_work"))
+
+    poll(store)
+
+    assert states(flow) == ["successful"] + ["ready"] * MANY + ["waiting"]
+    assert steps_left(store) == 0
+
+
 def test_evicted_flow_leaves_no_steps(store: Store) -> None:
     flow = fan_out(note.s("first")).enqueue()
     work_off()

@@ -60,6 +60,7 @@ local function check_tasks(ctx, key, flow_id, tasks, counted)
   local last = flow().last_number(key)
   ctx.examined[key] = true
   if has_steps_left(ctx, flow_id) then
+    flow().list_work(ctx, flow_id) -- a poller that does not know steps has taken it out of the list
     return
   end
   if last >= SEARCH_STEP then
