@@ -290,6 +290,8 @@ def test_newer_of_two_kept_values_counts(redis_server: Store) -> None:
     assert [each.name for each in run(client, list_kept(home()))] == ["threads", "queues"]
     redis_server.raw.hset(key, mapping={f"h{number}\nx\nthreads": "1 2 a" for number in range(3_000)})
     assert not run(client, keep_pool(home(), [("app-3", "x")], {"threads": "2"}, "anna"))
+    assert run(client, keep_pool(home(), [("h1", "x")], {"threads": "3"}, "anna")), "a kept value can be replaced"
+    assert run(client, read_kept(home(), "h1", "x"))["threads"].author == "anna"
 
 
 def test_unknown_queue_that_is_kept_is_left_out(redis_server: Store, children: Children, settings: Any) -> None:

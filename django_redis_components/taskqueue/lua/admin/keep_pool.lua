@@ -15,7 +15,11 @@ local author = ARGV[1]
 local MAX_KEPT = 3000
 local ctx = new_context(base)
 local kept = base_key(ctx, K.kept_pools)
-if redis.call("HLEN", kept) + (#ARGV - 1) / 2 > MAX_KEPT then
+local added = 0
+for index = 2, #ARGV, 2 do
+  added = added + 1 - redis.call("HEXISTS", kept, ARGV[index])
+end
+if added > 0 and redis.call("HLEN", kept) + added > MAX_KEPT then
   return 0
 end
 for index = 2, #ARGV, 2 do
