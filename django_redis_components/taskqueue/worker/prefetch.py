@@ -181,8 +181,8 @@ class JobSource:
         self._fetcher = fetcher
         self._wakeups = wakeups
         self._interrupt = interrupt
-        #: What replaces the wakeups, and what is called then; the next leader does it.
-        self._replacement: tuple[WakeupListener | WakeupGroup, Callable[[], object]] | None = None
+        #: What replaces the wakeups, one after the other, and what is called then; the next leader does it.
+        self._replacements: deque[tuple[WakeupListener | WakeupGroup, Callable[[], object]]] = deque()
         self._threads = threads
         self._free_slots = free_permits
         self._idle = threading.Condition()
@@ -205,7 +205,7 @@ class JobSource:
 
     def replace_wakeups(self, wakeups: WakeupListener | WakeupGroup, on_replaced: Callable[[], object]) -> None:
         """Wait for other wakeups from now on. `on_replaced` is called when the former ones are closed."""
-        self._replacement = wakeups, on_replaced
+        self._replacements.append((wakeups, on_replaced))
         self._interrupt.set()
 
     def next(self, thread: str, *, wait: bool = True) -> Job | None:
@@ -260,8 +260,8 @@ class JobSource:
 
     def _lead(self, thread: str) -> Job | None:
         """Wait for a wakeup, the next due time or `MAX_WAIT_S`; then fetch."""
-        if self._replacement is not None:
-            self._use_replacement()
+        if self._replacements:
+            self._use_replacements()
             return self._fetch(thread)
         due_s = self._fetcher.seconds_to_due()
         wait_s = MAX_WAIT_S if due_s is None else max(0.0, min(due_s, MAX_WAIT_S))
@@ -273,10 +273,10 @@ class JobSource:
             time.sleep(PREFETCH_S)  # the stop descriptor becomes readable before `stop` is called: do not spin
         return self._fetch(thread)
 
-    def _use_replacement(self) -> None:
+    def _use_replacements(self) -> None:
         """Wait for the new wakeups from now on. The caller is the leader."""
-        while self._replacement is not None:
-            (wakeups, on_replaced), self._replacement = self._replacement, None
+        while self._replacements:
+            wakeups, on_replaced = self._replacements.popleft()
             self._wakeups.close()
             self._wakeups = wakeups
             on_replaced()

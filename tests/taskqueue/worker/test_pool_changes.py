@@ -141,6 +141,20 @@ def test_changed_queues_are_fetched_from_at_once(redis_server: Store) -> None:
             assert left.get(60) == "left"
 
 
+def test_queues_that_change_twice_before_a_thread_is_free_notify_others(redis_server: Store) -> None:
+    held = Held(redis_server, "a")
+    with running_worker("default", "mail") as worker:
+        hold.enqueue("a")
+        held.started()
+
+        change(worker, queues=("default",))
+        change(worker, queues=("default", "low"))
+
+        held.release()
+        wakeup = base_key(redis_server, "wakeup", "q:mail")
+        eventually(lambda: redis_server.raw.zcard(wakeup) == 1)
+
+
 def test_queues_get_weights_and_lose_them(redis_server: Store) -> None:
     fetcher = new_fetcher("high", "low")
     for number in range(6):
