@@ -111,6 +111,10 @@ TESTS = {
         "taskqueue/supervisor/test_remote_control.py",
         "test_one_process_is_restarted_after_its_task_and_another_is_stopped",
     ),
+    "Change threads and queues of a live worker": (
+        "management/test_worker_pools.py",
+        "test_live_worker_is_changed_and_reset",
+    ),
     "Pause a queue": ("taskqueue/store/test_control_pause.py", "test_paused_queue_is_not_fetched_until_it_is_resumed"),
     "Purge with undo, bulk retry, move, reschedule": (
         "taskqueue/store/test_control_purge.py",
@@ -124,6 +128,10 @@ TESTS = {
     ),
     "Tests without a worker": ("testing/test_captured.py", "test_enqueued_task_is_collected_and_does_not_run"),
     "Redis Cluster and Sentinel": ("core/test_topology.py", "test_requests_follow_a_failover"),
+    "Queues over several servers": (
+        "taskqueue/shards/test_spread_queues.py",
+        "test_worker_runs_the_tasks_of_all_shards_of_a_queue",
+    ),
     "Django's Tasks framework": ("contrib/django_tasks/test_suite.py", "test_django_s_own_tests_of_tasks_pass"),
 }
 

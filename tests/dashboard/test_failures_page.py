@@ -107,7 +107,7 @@ def test_errors_of_all_queues_are_shown_with_a_real_sample(redis_server: Store, 
     assert f"Sample · newest task {newest}" not in of_default
     assert "This error is not kept any more, or not in this queue." in shown(operator, queue="mail", group="0" * 16)
     assert "0 errors · 0 failed tasks" in shown(operator, queue="other")
-    assert "No failures. Errors are kept for 7 d after" in shown(operator, queue="other")
+    assert "No error matches the filter." in shown(operator, queue="other")
 
     data = operator.get(FAILURES, {"format": "json"}).json()
     assert [(each["count"], each["queues"]) for each in data["errors"]] == [
@@ -119,6 +119,10 @@ def test_errors_of_all_queues_are_shown_with_a_real_sample(redis_server: Store, 
     assert data["selected"]["sample"]["traceback"].startswith("Traceback")
     assert data["selected"]["tasks"]["mail"]["failed"] == 2
     assert (data["total"], data["shown"]) == (3, 3)
+
+
+def test_page_without_errors_says_how_long_they_are_kept(redis_server: Store, operator: Client) -> None:
+    assert "No failures. Errors are kept for 7 d after their last failure." in shown(operator)
 
 
 def test_queue_page_links_its_errors_to_their_tasks(redis_server: Store, operator: Client) -> None:

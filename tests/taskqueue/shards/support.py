@@ -73,6 +73,16 @@ def set_options(settings: Any, **taskqueue: Any) -> None:
     settings.REDIS_COMPONENTS = {**current, "TASKQUEUE": {**current["TASKQUEUE"], **taskqueue}}
 
 
+def count_in_a(shards: TwoShards) -> int:
+    """Return how many tasks the home shard has."""
+    return sum(b":t:" in key for key in shards.keys_of(shards.a, "default"))
+
+
+def count_in(shards: TwoShards) -> tuple[int, int]:
+    """Return how many tasks each shard has."""
+    return count_in_a(shards), sum(b":t:" in key for key in shards.keys_of(shards.b, "b"))
+
+
 def in_both(settings: Any, count: int = 3) -> tuple[list[str], list[str]]:
     """Enqueue tasks of queue "mail" in shard b, and after a change of the route in the home shard."""
     before = [note.using(queue_name="mail").enqueue(number).id for number in range(count)]
@@ -102,4 +112,14 @@ class Meetings:
         return Meeting()
 
 
-__all__ = ["QUEUES", "Meetings", "TwoShards", "in_both", "pytest", "set_options", "two_servers"]
+__all__ = [
+    "QUEUES",
+    "Meetings",
+    "TwoShards",
+    "count_in",
+    "count_in_a",
+    "in_both",
+    "pytest",
+    "set_options",
+    "two_servers",
+]

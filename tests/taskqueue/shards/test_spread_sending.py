@@ -31,7 +31,7 @@ from django_redis_components.taskqueue.fields import Part
 from django_redis_components.taskqueue.shards import place, route_of
 from tests.support import Proxy
 from tests.support.asynchronous import run_async
-from tests.taskqueue.shards.support import TwoShards, set_options
+from tests.taskqueue.shards.support import TwoShards, count_in, count_in_a, set_options
 from tests.taskqueue.tasks import add, note
 
 events = note.using(queue_name="events")
@@ -57,15 +57,6 @@ def proxied(shards: TwoShards, settings: Any) -> Iterator[Proxy]:
 def change_connections(settings: Any, **changes: Any) -> None:
     current = settings.REDIS_COMPONENTS
     settings.REDIS_COMPONENTS = {**current, "CONNECTIONS": {**current["CONNECTIONS"], **changes}}
-
-
-def count_in_a(shards: TwoShards) -> int:
-    return sum(b":t:" in key for key in shards.keys_of(shards.a, "default"))
-
-
-def count_in(shards: TwoShards) -> tuple[int, int]:
-    """Return how many tasks each shard has."""
-    return count_in_a(shards), sum(b":t:" in key for key in shards.keys_of(shards.b, "b"))
 
 
 def places(shards: TwoShards, results: Sequence[Any]) -> list[str]:
