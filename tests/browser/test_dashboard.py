@@ -100,7 +100,7 @@ def test_pages_follow_the_theme_of_the_admin(site: str, redis_server: Store, ope
 def test_figures_are_updated_in_place(site: str, redis_server: Store, page: Page) -> None:
     write_queue(redis_server, "mail", failed=1)
     write_poller(redis_server)
-    write_worker(redis_server, "here:a", queues=["mail"])
+    write_worker(redis_server, "here:a", seen_s=-600, queues=["mail"])
     sign_in(page, site)
     expect(cell(page, "mail", FAILED)).to_have_text("1")
     page.locator("[data-drc-live=queues] thead a").first.focus()

@@ -24,7 +24,7 @@ def site(live_server: Any, redis_server: Store, monkeypatch: pytest.MonkeyPatch)
 
 
 def enqueue_retried(store: Store) -> TaskResult[Any]:
-    write_worker(store, "here:1")
+    write_worker(store, "here:1", seen_s=-600)  # alive however slow the browser is
     result = echo.using(concurrency=2, unique=True, metadata={"month": "2026-11"}).enqueue(
         "long text " * 40, password="x", order_ids=[*range(80)]
     )

@@ -45,7 +45,7 @@ def fill(store: Store) -> str:
     hanging = note.using(queue_name="mail").enqueue("hangs")
     new_fetcher("mail", worker="app-1:f00.a").fetch("0", 1)
     store.raw.hset(base_key(store, "t", hanging.id), "l", (now - 600_000) * 1_000)
-    write_worker(store, "app-1:f00.a", queues=["mail"])
+    write_worker(store, "app-1:f00.a", seen_s=-600, queues=["mail"])
     return hanging.id
 
 

@@ -34,7 +34,7 @@ def test_a_worker_is_stopped_on_an_accessible_page(
     runs = [
         [f"task-{number}", f"shop.tasks.{'a_rather_long_name_' * 4}{number}", "mail", number] for number in range(12)
     ]
-    write_worker(redis_server, "app-1:aa.1", busy=12, **{**REPORT, "runs": runs})
+    write_worker(redis_server, "app-1:aa.1", seen_s=-600, busy=12, **{**REPORT, "runs": runs})
     page = open_page(scheme, width, **options)
     sign_in(page, site)
 
@@ -97,7 +97,7 @@ def test_fifty_processes_are_a_line_each_and_details_stay_open(
     for number in range(49):  # and one that appears later: a page has 50
         runs = [["task-1", "shop.tasks.send_receipt", "mail", 50, 60]] if number % 2 else []
         report = {**REPORT, "runs": runs, "host": f"app-{number % 4}", "pid": 100 + number, "version": str(number % 2)}
-        write_worker(redis_server, f"app-{number % 4}:{number}.a", busy=number % 8, **report)
+        write_worker(redis_server, f"app-{number % 4}:{number}.a", seen_s=-600, busy=number % 8, **report)
     page = open_page("light", 1280)
     sign_in(page, site)
     page.goto(site + WORKERS)
@@ -108,7 +108,7 @@ def test_fifty_processes_are_a_line_each_and_details_stay_open(
     assert max(lines) < 45
     page.locator(".drc-more summary").nth(1).click()
     with page.expect_response(lambda response: "format=fragment" in response.url):
-        write_worker(redis_server, "app-9:9.a", **REPORT)
+        write_worker(redis_server, "app-9:9.a", seen_s=-600, **REPORT)
     expect(page.locator("h2", has_text="app-9")).to_be_visible()
     expect(page.locator(".drc-workers details[open]")).to_have_count(1)
     expect(page.locator(".drc-row-details:visible")).to_have_count(1)

@@ -13,6 +13,7 @@ from django.core.checks import CheckMessage, run_checks
 
 from django_redis_components import checks
 from django_redis_components.taskqueue import registry, task
+from django_redis_components.taskqueue.schedules import schedule
 
 pytestmark = pytest.mark.integration
 
@@ -39,6 +40,11 @@ def network(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for name in ("getaddrinfo", "gethostbyname"):
         monkeypatch.setattr(socket, name, partial(refuse, name))
     return events
+
+
+@pytest.fixture(autouse=True)
+def no_schedules_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedule, "schedules", {})
 
 
 def found() -> list[tuple[str, str]]:
@@ -107,6 +113,7 @@ def test_connection_with_an_unknown_cache_is_an_error(settings: Any) -> None:
 
 
 def test_default_cache_must_be_django_redis(settings: Any) -> None:
+    settings.REDIS_COMPONENTS = {}  # to delete it sends no signal
     del settings.REDIS_COMPONENTS
 
     assert found() == [
@@ -122,6 +129,7 @@ def test_default_cache_must_be_django_redis(settings: Any) -> None:
 
 
 def test_error_without_a_connection_shows_an_example(settings: Any) -> None:
+    settings.REDIS_COMPONENTS = {}  # to delete it sends no signal
     del settings.REDIS_COMPONENTS
 
     [message] = run_checks(tags=[checks.TAG])

@@ -418,6 +418,7 @@ def test_prefix_that_would_break_keys_is_an_error(prefix: Any) -> None:
 
 
 def test_defaults_apply_without_the_setting(settings: Any) -> None:
+    settings.REDIS_COMPONENTS = {}  # to delete it sends no signal
     del settings.REDIS_COMPONENTS
 
     found = conf.settings()
