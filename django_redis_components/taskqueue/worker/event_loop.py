@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
@@ -16,7 +17,10 @@ from django_redis_components.taskqueue.worker import db_connections
 
 #: What makes a coroutine, and what is called on the loop when it has ended, also if it was cancelled before its first
 #: step. The latter must not raise.
-Start = tuple[Callable[[], Coroutine[Any, Any, Any]], Callable[[asyncio.Task[Any]], object]]
+Start = tuple[Callable[[], Coroutine[Any, Any, Any]], Callable[[asyncio.Future[Any]], object]]
+
+#: Takes the first step of a coroutine at once. Many have no other, and cost the loop no callback then.
+_EAGER: dict[str, Any] = {"eager_start": True} if sys.version_info >= (3, 12) else {}
 
 
 class EventLoop:
@@ -45,7 +49,7 @@ class EventLoop:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._loop_thread: threading.Thread | None = None
         #: Running coroutines, and what is called when one has ended. The loop has weak references only.
-        self._tasks: dict[asyncio.Task[Any], Callable[[asyncio.Task[Any]], object]] = {}
+        self._tasks: dict[asyncio.Future[Any], Callable[[asyncio.Future[Any]], object]] = {}
         #: Coroutines whose task is not created yet, and whether the loop was woken to do so.
         self._new: deque[Start] = deque()
         self._is_woken = False
@@ -54,7 +58,8 @@ class EventLoop:
         self._context.run(db_connections.use_coroutine_threads)
         #: Coroutines that have ended, and whose permit is not released yet.
         self._ended = 0
-        self._thread = 0
+        #: Of the thread: its process and itself.
+        self._pid = self._thread = 0
         #: In a forked child: the task that forked it.
         self._forking: asyncio.Task[Any] | None = None
 
@@ -113,7 +118,7 @@ class EventLoop:
                 if self._loop is None:
                     self._start()
 
-    def run(self, make: Callable[[], Coroutine[Any, Any, Any]], end: Callable[[asyncio.Task[Any]], object]) -> None:
+    def run(self, make: Callable[[], Coroutine[Any, Any, Any]], end: Callable[[asyncio.Future[Any]], object]) -> None:
         """Run a coroutine in a new context (see `Start`). The caller has acquired a permit and called `start`."""
         self._new.append((make, end))
         self._is_idle = False
@@ -179,15 +184,27 @@ class EventLoop:
         self,
         loop: asyncio.AbstractEventLoop,
         make: Callable[[], Coroutine[Any, Any, Any]],
-        end: Callable[[asyncio.Task[Any]], object],
+        end: Callable[[asyncio.Future[Any]], object],
     ) -> None:
-        # Without the task factory that a coroutine may have set: if it raised, the run would never end.
-        task = asyncio.Task(make(), loop=loop, context=self._context.copy())
-        self._tasks[task] = end
-        task.add_done_callback(self._end_task)
+        try:
+            # Without the task factory that a coroutine may have set: if it raised, the run would never end.
+            task: asyncio.Future[Any] = asyncio.Task(make(), loop=loop, context=self._context.copy(), **_EAGER)
+        except BaseException as exc:  # noqa: BLE001 - of the first step; SystemExit passes through a task
+            task = loop.create_future()
+            task.set_exception(exc)
+        if self._forking is not None:  # by the first step
+            forks.exit_if_forked(self._pid, _error_of(self._forking))
+        if task.done():
+            self._end(task, end)
+        else:
+            self._tasks[task] = end
+            task.add_done_callback(self._end_task)
 
-    def _end_task(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.pop(task)(task)
+    def _end_task(self, task: asyncio.Future[Any]) -> None:
+        self._end(task, self._tasks.pop(task))
+
+    def _end(self, task: asyncio.Future[Any], end: Callable[[asyncio.Future[Any]], object]) -> None:
+        end(task)
         self._ended += 1
         if self._ended == 1:  # one wakeup of the threads for all coroutines that end in this step of the loop
             task.get_loop().call_soon(self._release_ended, task.get_loop())
@@ -203,14 +220,14 @@ class EventLoop:
 
     def _run_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         asyncio.set_event_loop(loop)
-        pid, self._thread = forks.process_id(), threading.get_ident()
+        self._pid, self._thread = forks.process_id(), threading.get_ident()
         while True:
             try:
                 loop.run_forever()
             except BaseException:  # for example SystemExit in a task that a coroutine created and did not await
-                forks.exit_if_forked(pid, _error_of(self._forking))
+                forks.exit_if_forked(self._pid, _error_of(self._forking))
                 logger.exception("The event loop continues after an error.")
-            forks.exit_if_forked(pid, _error_of(self._forking))
+            forks.exit_if_forked(self._pid, _error_of(self._forking))
 
     def _stop_in_child(self) -> None:
         """In a forked child, let only the current step of the task that forked finish.

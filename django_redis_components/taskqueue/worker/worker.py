@@ -480,7 +480,7 @@ class Worker:
         self.fetcher.return_job(job)
         self.job_source.buffer.wake()
 
-    def _end_on_loop(self, execution: Execution, task: asyncio.Task[Ack]) -> None:
+    def _end_on_loop(self, execution: Execution, task: asyncio.Future[Ack]) -> None:
         """Settle a coroutine that has ended, also one that was cancelled before its first step."""
         try:
             exc = asyncio.CancelledError() if task.cancelled() else task.exception()
@@ -490,7 +490,7 @@ class Worker:
         finally:
             self.job_source.buffer.wake()
 
-    def _end_batch_on_loop(self, run: CoroutineRun, task: asyncio.Task[list[Ack]]) -> None:
+    def _end_batch_on_loop(self, run: CoroutineRun, task: asyncio.Future[list[Ack]]) -> None:
         """See `_end_on_loop`."""
         try:
             exc = asyncio.CancelledError() if task.cancelled() else task.exception()

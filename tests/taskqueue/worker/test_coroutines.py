@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from typing import Any
 
@@ -439,6 +440,27 @@ def test_coroutines_that_wait_for_the_loop_wake_it_once(monkeypatch: pytest.Monk
     for _ in range(41):
         assert done.acquire(timeout=60)
     assert wakeups == [1]
+
+
+def test_first_step_that_ends_the_loop_s_thread_elsewhere_is_an_outcome() -> None:
+    loop, ended, done = EventLoop(1), [], threading.Semaphore(0)
+
+    async def leave() -> None:
+        sys.exit("left")
+
+    def end(task: Any) -> None:
+        ended.append(task.exception())
+        done.release()
+
+    loop.start()
+    for _ in range(2):
+        assert loop.acquire_permit(60)
+        loop.run(leave, end)
+        assert done.acquire(timeout=60)
+
+    assert [str(exc) for exc in ended] == ["left", "left"]
+    eventually(lambda: loop.free_permits() == 1)
+    assert not loop.has_died()
 
 
 def test_loop_and_threads_acquire_no_more_permits_than_there_are() -> None:
