@@ -413,6 +413,20 @@ def test_a_server_error_is_shown_and_the_text_stays(page: Page, field: Locator, 
     assert send(page)["errors"] == ["“ann” was not found. Choose one of the suggestions."]
 
 
+def test_why_suggestions_are_refused_is_shown(page: Page, field: Locator, complaints: Any) -> None:
+    complaints.expect_status(403)
+    answer: dict[str, Any] = {"json": {"error": "You may not see these."}}
+    page.route("**/autocomplete/contacts/**", lambda route: route.fulfill(status=403, **answer))
+    note = page.locator(".drc-note:visible")
+
+    field.press_sequentially("anna")
+    expect(note).to_have_text("You may not see these.")
+
+    answer = {"body": "<h1>Forbidden</h1>"}  # of another view, such as a login in front of it
+    field.press("Backspace")
+    expect(note).to_have_text("Suggestions are not available at the moment.")
+
+
 CLONE = """(number) => {
     const row = document.getElementById("empty").cloneNode(true);
     row.removeAttribute("id");

@@ -305,9 +305,9 @@
                     const offers = this.#offers(text, answer.pagination.more);
                     this.#show([...this.#results, ...offers], answer.status, Boolean(text), page > 1);
                 }
-            } catch {
+            } catch (error) {
                 if (this.#asking === asking) {
-                    this.#show([], this.dataset.textError, true);
+                    this.#show([], error.refusal ?? this.dataset.textError, true);
                 }
             } finally {
                 clearTimeout(timeout);
@@ -330,9 +330,18 @@
             this.#forward().forEach(([name, value]) => url.searchParams.set(`forward-${name}`, value));
             const response = await fetch(url, { signal, headers: { Accept: "application/json" } });
             if (!response.ok) {
-                throw new Error(String(response.status));
+                throw Object.assign(new Error(String(response.status)), { refusal: await this.#refusal(response) });
             }
             return response.json();
+        }
+
+        /* Why the view refuses the request, in the user's language; undefined for what is no answer of the view. */
+        async #refusal(response) {
+            if (response.status === 403 || response.status === 400) {
+                const { error } = (await response.json().catch(() => null)) ?? {};
+                return typeof error === "string" ? error : undefined;
+            }
+            return undefined;
         }
 
         /* Names and values of the fields that this one depends on: those of the same row, or else of the form. */
