@@ -12,7 +12,8 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command
 from django_redis_components.core.settings import conf
 from django_redis_components.taskqueue import TaskContext, task
-from tests.support import Store
+from django_redis_components.taskqueue.logs import current_run
+from tests.support import Store, eventually
 
 #: Seconds between two looks whether the test lets an item end.
 LOOK_S = 0.005
@@ -27,6 +28,11 @@ def items_done(store: Store, name: str) -> list[int]:
     return [int(item) for item in store.raw.lrange(f"{store.prefix}:items:{name}", 0, -1)]
 
 
+def wait_until_asked_to_stop(store: Store, name: str) -> None:
+    """Wait until a task that waits knows that its worker stops: the process gets the signal after its supervisor."""
+    eventually(lambda: store.raw.exists(f"{store.prefix}:asked:{name}"))
+
+
 @task(takes_context=True, backoff=0)
 def go_through(
     context: TaskContext, name: str, count: int, pause_at: int = -1, item_s: float = 0, **options: Any
@@ -37,6 +43,8 @@ def go_through(
         if number == pause_at:
             client.execute(Command("RPUSH", f"{base}:started:{name}", os.getpid()))
             while client.execute(Command("EXISTS", f"{base}:let-go:{name}", retry=True)) == 0:
+                if current_run.get().stop_asked:
+                    client.execute(Command("SET", f"{base}:asked:{name}", "1", "EX", 60, retry=True))
                 time.sleep(LOOK_S)
         time.sleep(item_s)
         client.execute(Command("RPUSH", key_of(name), number))
@@ -52,7 +60,9 @@ async def go_through_async(
     async for number in context.aiterate(range(count), **options):
         if number == pause_at:
             await client.execute(Command("RPUSH", f"{base}:started:{name}", os.getpid()))
-            while await client.execute(Command("EXISTS", f"{base}:let-go:{name}", retry=True)) == 0:  # noqa: ASYNC110
+            while await client.execute(Command("EXISTS", f"{base}:let-go:{name}", retry=True)) == 0:
+                if current_run.get().stop_asked:
+                    await client.execute(Command("SET", f"{base}:asked:{name}", "1", "EX", 60, retry=True))
                 await asyncio.sleep(LOOK_S)
         await asyncio.sleep(item_s)
         await client.execute(Command("RPUSH", key_of(name), number))

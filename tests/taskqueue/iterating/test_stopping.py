@@ -16,7 +16,7 @@ from django_redis_components.taskqueue.worker.execution import execute
 from django_redis_components.taskqueue.worker.interruption import ThreadRun
 from tests.support import Store, eventually
 from tests.support.processes import Child, Children
-from tests.taskqueue.iterating.tasks import go_through, go_through_async, items_done
+from tests.taskqueue.iterating.tasks import go_through, go_through_async, items_done, wait_until_asked_to_stop
 from tests.taskqueue.support import (
     Held,
     base_key,
@@ -58,6 +58,7 @@ def test_task_continues_on_another_worker_after_sigterm(redis_server: Store, chi
 
     first.terminate()
     first.wait_for("Stopping: running tasks have 20 s to finish")
+    wait_until_asked_to_stop(redis_server, "a")
     held.release()
 
     assert first.wait() == 0
@@ -141,6 +142,7 @@ def test_quiet_worker_gives_the_task_away(redis_server: Store, children: Childre
 
     first.signal(signal.SIGUSR1)
     first.wait_for("Quiet")
+    wait_until_asked_to_stop(redis_server, "a")
     held.release()
 
     assert result.get(60) == "a"
@@ -157,6 +159,7 @@ def test_replaced_process_gives_the_task_to_its_successor(redis_server: Store, c
 
     assert add.enqueue(1, 2).get(60) == 3
     worker.wait_for(f"Restarting worker process {first}: it has run 1 tasks (--max-tasks 1).")
+    wait_until_asked_to_stop(redis_server, "a")
     held.release()
 
     assert result.get(60) == "a"
