@@ -399,7 +399,7 @@ def test_a_full_chat_refuses_a_join(redis_server: Store) -> None:
         (lambda: Chat("x").fetch("a", after=-1), ValueError, "after=-1: expected an integer from 0 to"),
         (lambda: Chat("x").fetch("a", after=True), TypeError, "after=True: expected an integer"),
         (lambda: Chat("x").fetch("a", limit=0), ValueError, "limit=0: expected an integer from 1 to 1000"),
-        (lambda: Chat("x").fetch("a", before=-1), ValueError, "before=-1: expected an integer from 0 to"),
+        (lambda: Chat("x").fetch("a", before=0), ValueError, "before=0: expected an integer from 1 to"),
         (
             lambda: Chat("x").fetch("a", after=1, before=2),
             ValueError,
