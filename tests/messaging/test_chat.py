@@ -18,6 +18,7 @@ from django_redis_components.messaging import (
     NotMember,
     NotSender,
     Retention,
+    forget_user,
 )
 from django_redis_components.messaging.creation import MAX_MEMBERS
 from django_redis_components.messaging.keyspace import chat_key
@@ -471,3 +472,15 @@ def test_delete_returns_whether_there_was_a_chat(redis_server: Store) -> None:
     chat = Chat.create("a")
 
     assert (chat.delete(), chat.delete()) == (True, False)
+
+
+@pytest.mark.contract
+@pytest.mark.parametrize("forget", [lambda: Chat("room").leave("a"), lambda: forget_user("a")], ids=["leave", "forget"])
+def test_rest_of_a_chat_whose_meta_was_evicted_is_deleted_when_a_member_leaves(store: Store, forget: Any) -> None:
+    Chat.create("a", ["b"], "secret", chat_id="room")
+    store.raw.delete(*(key for key in names_of(store) if key.endswith(b":chat:meta")))
+
+    forget()
+
+    assert [key for key in names_of(store) if b"{room}" in key] == []
+    assert Chat.create("a", [], "new", chat_id="room").fetch("a")[0].body == "new"
