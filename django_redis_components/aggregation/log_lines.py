@@ -33,6 +33,8 @@ _WRAPPERS = ("log", "MESSAGE", "message")
 _CADDY_ERRORS = "http.log.error"
 #: Most characters of a time in ISO 8601.
 _MAX_TIME_CHARS = 40
+#: A time above this number, of seconds in the year 5138, is in a thousandth, a millionth or a billionth of a second.
+_MAX_SECONDS = 1e11
 #: Caddy writes 0 for a request without a response, such as one of a WebSocket or one that was aborted.
 _STATUS = re.compile(r"[0-9]{3}|0")
 _MONTHS = {
@@ -218,16 +220,29 @@ def _header(headers: dict[str, Any], name: str) -> str:
 
 
 def _day(time: Any) -> date | None:
-    """Return the local date of a time: seconds since 1970, ISO 8601, or that of the common format."""
+    """Return the local date of a time.
+
+    Args:
+        time: seconds, milliseconds, microseconds or nanoseconds since 1970; ISO 8601, also with slashes, as Caddy's
+            "wall"; or that of the common format.
+    """
     try:
-        if isinstance(time, str) and "/" in time:
+        if isinstance(time, str) and "/" in time and not time[:4].isdecimal():
             return _day_of_minute(time[:17] + time[-5:])
-        if isinstance(time, str) and "-" in time:
-            return _day_of_iso(time) if len(time) <= _MAX_TIME_CHARS else None
+        if isinstance(time, str) and ("-" in time or "/" in time):
+            return _day_of_iso(time.replace("/", "-")) if len(time) <= _MAX_TIME_CHARS else None
         seconds = float(time)
     except (TypeError, ValueError, OverflowError):
         return None
-    return _day_of_timestamp(int(seconds // 60)) if math.isfinite(seconds) else None
+    return _day_of_timestamp(int(_in_seconds(seconds) // 60)) if math.isfinite(seconds) else None
+
+
+def _in_seconds(number: float) -> float:
+    """Return the seconds of a time whose unit is told from its size: seconds of today have ten digits."""
+    for divisor in (1e9, 1e6, 1e3):
+        if abs(number) >= _MAX_SECONDS * divisor / 1e3:
+            return number / divisor
+    return number
 
 
 @lru_cache(4_096)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from django_redis_components.core.arguments import check_choice, check_flag, check_int, check_mapping
+from django_redis_components.core.arguments import check_choice, check_flag, check_int, check_iterable, check_mapping
 from django_redis_components.core.component import DeletableComponent
 from django_redis_components.core.protocol import Command, Flow, Read
 
@@ -116,7 +116,7 @@ class BitCounters(DeletableComponent):
         return dict(zip(changes, values, strict=True))
 
     def _get(self, indexes: Iterable[int]) -> Flow[dict[int, int]]:
-        wanted = list(dict.fromkeys(indexes))
+        wanted = list(dict.fromkeys(check_iterable(indexes, "indexes", "integers")))
         self._check_number(len(wanted))
         if not wanted:
             return {}

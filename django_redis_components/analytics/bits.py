@@ -38,9 +38,9 @@ def window(start: date | None, end: date | None) -> tuple[int, int]:
     Raises:
         ValueError: `end` is before `start`.
     """
+    if start and end and end < start:
+        raise ValueError(f"end={end} is before start={start}.")
     first, last = start or EPOCH, end or LAST_DAY
-    if last < first:
-        raise ValueError(f"end={last} is before start={first}.")
     return (max(first, EPOCH) - EPOCH).days, (min(last, LAST_DAY) - EPOCH).days
 
 

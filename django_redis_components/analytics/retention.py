@@ -113,9 +113,9 @@ def _roll_up(sign_ins: SignIns, days: int, end: date | None) -> Flow[int]:
 
 def _days_until(last: date, count: int) -> list[date]:
     check_int(count, "days", 1, MAX_DAYS)
+    bits.offset_of(last)  # raises for a day out of range
     days = [last - timedelta(days=count - 1 - number) for number in range(count)]
-    bits.offset_of(days[0])  # raises for a day before the first one
-    bits.offset_of(last)
+    bits.offset_of(days[0])
     return days
 
 

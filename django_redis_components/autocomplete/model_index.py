@@ -33,6 +33,7 @@ from django_redis_components.core.model_changes import (
     ModelChanges,
     chunks,
     has_id,
+    indexed_keys,
     key_of,
     primary_keys_of,
     write_newest,
@@ -244,7 +245,7 @@ class ModelIndex(RegisteredIndex):
             for key, entries in objects.items():
                 written.setdefault(key, set()).update(entries)
 
-        keys = [key for key in keys if has_id(key, self._label)]
+        keys = indexed_keys(self.model, keys, self._label)
         if keys and not write_newest(keys, self.queryset().using(using).in_bulk, self._entries_by_scope, write):
             raise AutocompleteError(f"Index {self.name!r}: objects changed again and again while they were written.")
 

@@ -257,6 +257,19 @@ def _has_rows_of(other: type[models.Model], model: type[models.Model]) -> bool:
     return False
 
 
+def indexed_keys(model: type[models.Model], keys: Iterable[Any], label: str) -> list[Any]:
+    """Return primary keys as objects have them, which a site may give as text, without those that no index can have.
+
+    A queryset finds the object of "7" by the key 7: under "7" it would seem to be deleted.
+    """
+    kept = []
+    for key in keys:
+        if has_id(key, label):
+            known = stored_value(model._meta.pk, key)
+            kept.append(key if known is None else known)
+    return list(dict.fromkeys(kept))
+
+
 def has_id(key: Any, label: str) -> bool:
     """Return whether an index can have an object with this primary key; log why not.
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
+from django.core.files import File
 from django.db import models
 from django.utils.functional import Promise
 
@@ -44,8 +45,17 @@ def number_of(value: Any, largest: float) -> float:
 def values_of(obj: Any, name: str) -> Iterable[Any]:
     """Return the values of an attribute or method with one or several; none for None and ""."""
     found = value_of(obj, name)
-    if isinstance(found, Promise):  # a text that is translated later is iterable, letter by letter
+    if isinstance(found, Promise):
         found = str(found)
     if found in (None, ""):
         return ()
-    return found if isinstance(found, Iterable) and not isinstance(found, str) else (found,)
+    return found if has_parts(found) else (found,)
+
+
+def has_parts(value: Any) -> TypeGuard[Iterable[Any]]:
+    """Return whether a value is several: a list or a queryset, say.
+
+    Not several are a text, also one that is translated later, which would be iterated letter by letter; bytes; and a
+    file, which would be read line by line.
+    """
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Promise | File)

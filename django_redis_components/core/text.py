@@ -3,7 +3,8 @@
     fold("  Émile  ZOLA") == "emile zola"        fold("Łódź") == "lodz"        fold("Ждёт") == "ждет"
 
 The steps: NFC; characters like an apostrophe become one; NFKC, casefold, NFKC again; combining marks are removed
-from Latin and Greek letters (elsewhere they make another letter: か and が, И and Й); ё becomes е, and a table replaces
+from Latin and Greek letters (elsewhere they make another letter: か and が, И and Й), and the vowel signs of Arabic and
+Hebrew, which most texts leave out: محمد is مُحَمَّد; ё becomes е, and a table replaces
 letters without a decomposition, and those that keyboards and writers exchange (ک and ك, ی and ي); digits of all scripts
 become ASCII digits; invisible format characters are removed; white space and control characters become single spaces;
 NFKD, and Hangul as the letters that are typed, so that what is typed on the way is a prefix: ㅎ, 하, 한 and 한ㄱ of
@@ -11,7 +12,7 @@ NFKD, and Hangul as the letters that are typed, so that what is typed on the way
 the other way round.
 
 Not folded, because they are other letters that the same keyboard has: the final letters of Hebrew, й and и, ґ and г,
-alef with and without hamza, and the Urdu ے.
+alef with and without hamza or madda, and the Urdu ے.
 
 Folding may change the length: never truncate a text for display by the length of its folded form.
 """
@@ -24,7 +25,7 @@ from functools import lru_cache
 
 #: Part of each key with folded text. A change of the steps needs a new number: a new index is then built beside the
 #: old one, and the two never mix.
-FOLDING_VERSION = 3
+FOLDING_VERSION = 4
 
 #: Characters typed instead of an apostrophe. NFKC would turn one of them into a space and a mark.
 _APOSTROPHE_LIKE = str.maketrans(dict.fromkeys("‘’ʼ´`", "'"))
@@ -56,6 +57,10 @@ _LETTERS = _APOSTROPHE_LIKE | str.maketrans(
         "\u0629": "\u0647",  # ة -> ه
         "\u0640": None,
     }
+)
+#: Vowel signs of Hebrew and Arabic, and the signs of chant.
+_VOWEL_SIGNS = re.compile(
+    "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u0652\u0656-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed]"
 )
 _DIGITS = re.compile(r"[^\D0-9]")
 #: Hangul whose letters are typed one by one: syllables, and the vowels and finals that are not typed alone.
@@ -95,6 +100,7 @@ def fold_to_syllables(text: str) -> str:
     text = _SPACES.sub(" ", unicodedata.normalize("NFKC", text)).translate(_LETTERS)
     text = _DIGITS.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
     kept = "".join(_without_marks(unicodedata.normalize("NFD", text))).translate(_LETTERS)
+    kept = _VOWEL_SIGNS.sub("", kept)
     return unicodedata.normalize("NFKD", _SPACES.sub(" ", kept).strip())
 
 
@@ -131,8 +137,8 @@ def word_starts(text: str) -> list[int]:
     """Return the offsets at which the words of a text start.
 
     A word is a run of letters and digits with their marks. After an apostrophe a new word starts if at least three
-    letters follow (O'Neil, but not Anna's). Each Han character starts a word, because Chinese and Japanese are written
-    without spaces.
+    letters follow (O'Neil, but not Anna's). Each Han character starts a word, and so does what follows Han characters,
+    because Chinese and Japanese are written without spaces: タワー of 東京タワー, KFC of 北京KFC.
     """
     return [at for at, _place in _words(text)]
 
@@ -200,8 +206,8 @@ def _words(text: str) -> list[tuple[int, int]]:
         kind = unicodedata.category(character)[0]
         if kind in "LN":
             han = not character.isascii() and is_han(character)
-            if not inside or han:
-                starts.append((at, INSIDE if inside and after_han else WORD))
+            if not inside or han or after_han:
+                starts.append((at, INSIDE if inside and after_han and han else WORD))
             inside, after_han = True, han
         elif character in _APOSTROPHES and inside:
             inside = not _run_of_letters(text, at + 1, 3)

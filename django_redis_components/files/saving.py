@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+from django_redis_components.core.keys import digest
 from django_redis_components.core.protocol import Flow, LocalIO
 from django_redis_components.files.chunk_reader import ChunkReader
 from django_redis_components.files.exceptions import ChecksumMismatch, FileUnavailable
@@ -26,6 +27,10 @@ else:
 
 #: Bytes that are read at once of a file that is continued.
 BLOCK_BYTES = 1024 * 1024
+#: Most bytes of the name of a file, and of what follows it in the name of a part.
+MAX_NAME_BYTES, PART_NAME_BYTES = 255, 22
+#: Characters that are kept of a name that is too long for a part.
+STEM_CHARS = 40
 #: What follows the name of a path in that of a part.
 _PART_NAME = re.compile(r"\.[0-9a-f]{16}\.part")
 
@@ -44,7 +49,8 @@ class PartFile:
     def __init__(self, path: str, manifest: Manifest) -> None:
         self._path = Path(path)
         part_id = manifest.id if _CAN_LOCK else secrets.token_hex(8)  # without locks each call writes its own
-        self._part = Path(f"{path}.{part_id}.part")
+        self._stem = _part_stem(self._path.name)
+        self._part = self._path.with_name(f"{self._stem}.{part_id}.part")
         self._manifest = manifest
         self._digest = hashlib.sha256()
         self._file = self._part.open("a+b")
@@ -79,8 +85,8 @@ class PartFile:
 
     def _remove_others(self) -> None:
         """Remove parts of other files for the same path, which expired meanwhile, unless a process writes them."""
-        for other in self._part.parent.glob(f"{glob.escape(self._path.name)}.*.part"):
-            if other == self._part or not _PART_NAME.fullmatch(other.name.removeprefix(self._path.name)):
+        for other in self._part.parent.glob(f"{glob.escape(self._stem)}.*.part"):
+            if other == self._part or not _PART_NAME.fullmatch(other.name.removeprefix(self._stem)):
                 continue
             with suppress(OSError):
                 _remove_unless_open(other)
@@ -117,6 +123,14 @@ class PartFile:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+def _part_stem(name: str) -> str:
+    """Return what the name of a part begins with: the name of the file, or a part of it that fits."""
+    encoded = os.fsencode(name)
+    if len(encoded) + PART_NAME_BYTES <= MAX_NAME_BYTES:
+        return name
+    return f"{name[:STEM_CHARS]}-{digest(encoded)}"
 
 
 def _remove_unless_open(part: Path) -> None:

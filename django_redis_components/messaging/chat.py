@@ -318,7 +318,7 @@ class Chat(DeletableComponent):
         if after is not None and before is not None:
             raise ValueError(f"after={short_repr(after)}, before={short_repr(before)}: expected at most one of them.")
         first: int | str = "" if after is None else arguments.check_id(after, "after")
-        last: int | str = "" if before is None else arguments.check_id(before, "before")
+        last: int | str = "" if before is None else arguments.check_id(before, "before", low=1)
         check_int(limit, "limit", 1, arguments.MAX_FETCH)
         reply = yield FETCH(chat=self._base(), user=name, after=first, before=last, limit=limit)
         return fetched(checked(reply, self.id, name))

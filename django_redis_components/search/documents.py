@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 from django_redis_components.core.arguments import check_mapping
@@ -38,6 +38,11 @@ class Document:
     facets: Mapping[str, str | Iterable[str]] = dataclasses.field(default_factory=dict)
     sort_values: Mapping[str, SortValue] = dataclasses.field(default_factory=dict)
     location: Point | None = None
+
+    def __post_init__(self) -> None:
+        """Read the values of facets, once: a generator has none left afterwards, and equal querysets are not equal."""
+        if isinstance(self.facets, Mapping):
+            object.__setattr__(self, "facets", {name: _read(values) for name, values in self.facets.items()})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -125,6 +130,11 @@ def differences(root: str, expected: Mapping[str, EncodedDocument | None]) -> Fl
             if not same:
                 different[id_] = bool(record)
     return different
+
+
+def _read(values: Any) -> Any:
+    is_kept = isinstance(values, str | bytes | list | tuple | Set) or not isinstance(values, Iterable)
+    return values if is_kept else tuple(values)
 
 
 def _bytes(text: str) -> bytes:

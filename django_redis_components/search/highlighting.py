@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import unicodedata
 
+from django_redis_components.core.arguments import check_int
 from django_redis_components.search.query import ParsedQuery
 from django_redis_components.search.snippets import Match, snippet_window
 from django_redis_components.search.stemming import stem
@@ -41,7 +42,12 @@ def highlight(text: str, parsed: ParsedQuery, max_chars: int | None = None) -> t
     Args:
         max_chars: length of a snippet: the part of the text with the most different words of the query, cut between
             words, with an ellipsis where text was left out. None for the whole text.
+
+    Raises:
+        TypeError, ValueError: `max_chars` is not accepted.
     """
+    if max_chars is not None:
+        check_int(max_chars, "max_chars", 1)
     text = unicodedata.normalize("NFC", text[:MAX_TEXT_CHARS])
     matches = _matches(text, parsed)
     start, end = (0, len(text)) if max_chars is None else snippet_window(text, matches, max_chars)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time, timedelta
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -19,12 +19,13 @@ from django_redis_components.core.model_changes import (
     ModelChanges,
     chunks,
     has_id,
+    indexed_keys,
     key_of,
     primary_keys_of,
     store_check,
     write_newest,
 )
-from django_redis_components.core.object_values import number_of, relations_in, value_of, values_of
+from django_redis_components.core.object_values import has_parts, number_of, relations_in, value_of, values_of
 from django_redis_components.core.protocol import run
 from django_redis_components.search.arguments import (
     MAX_FACETS,
@@ -54,7 +55,8 @@ class ModelSearch:
         name: name of the index; by default that of the model, such as ``"shop.item"``.
         fields: weights of attributes or methods with text, by name.
         facets: names of attributes or methods with a value, or several; the first 64 of an object count.
-        sort_values: names of attributes with numbers, texts, dates or times; times are stored in seconds. NaN is 0.
+        sort_values: names of attributes with numbers, texts, dates, times or durations; times and durations are stored
+            in seconds. NaN is 0, and any other value its text.
         location: name of an attribute or method with longitude and latitude, with a point of GeoDjango, or None. A
             place beyond 180 and 85 degrees is none.
         watch_fields, relations: as for `ModelIndex` of autocomplete.
@@ -217,7 +219,7 @@ class ModelSearch:
             self._update(keys, using)
 
     def _update(self, keys: Sequence[Any], using: str, *, force: bool = False) -> None:
-        objects, keys = self.queryset().using(using), [key for key in keys if has_id(key, self._label)]
+        objects, keys = self.queryset().using(using), indexed_keys(self.model, keys, self._label)
         if keys and not write_newest(keys, objects.in_bulk, self.document, partial(self._write, force=force)):
             raise SearchError(f"Search {self.name!r}: objects changed again and again while they were written.")
 
@@ -305,7 +307,7 @@ def attributes_of(search: ModelSearch) -> Sequence[str]:
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, list):  # of the objects of a relation
+    if has_parts(value) and not isinstance(value, Mapping):
         return " ".join(map(_text, value))
     return "" if value is None else str(value)
 
@@ -330,7 +332,18 @@ def _sort_value(value: Any) -> SortValue:
         return _seconds(value)
     if hasattr(value, "toordinal"):
         return float(value.toordinal() * 86_400)
-    return value if isinstance(value, str) else number_of(value, LARGEST)
+    if isinstance(value, time):
+        return timedelta(
+            hours=value.hour, minutes=value.minute, seconds=value.second, microseconds=value.microsecond
+        ).total_seconds()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, str) and issubclass(type(value), str):
+        return value
+    try:
+        return number_of(value, LARGEST)
+    except (TypeError, ValueError):  # a text that is translated later, a UUID, an object of another model
+        return str(value)
 
 
 def _seconds(moment: datetime) -> float:

@@ -2,7 +2,7 @@
 
 A word is a run of letters and digits with their marks, with ``+`` and ``#`` at its end: C++ and C# are words. Such a
 word is indexed without them too: ``disney`` finds Disney+, but ``disney+`` does not find Disney. A word is folded as in
-autocomplete: ``emile`` finds Émile. Vowel signs of Arabic and Hebrew are left out, because most texts have none. Some
+autocomplete: ``emile`` finds Émile. The hamza and madda of an alef are left out too, because many texts have none. Some
 scripts have no spaces between words: Han, kana, Hangul, Thai, Lao, Khmer, Myanmar. The terms of their runs are each
 character with its marks and each pair of neighbors (bigrams).
 """
@@ -50,11 +50,8 @@ _STOP_WORDS = {
 _SPACELESS = ("CJK ", "IDEOGRAPHIC", "HIRAGANA", "KATAKANA", "HALFWIDTH", "HANGUL", "THAI", "LAO ", "KHMER", "MYANMAR")
 #: Invisible characters inside words: soft hyphen, zero-width non-joiner, joiner, word joiner.
 _JOINERS = "\xad\u200c\u200d\u2060"
-#: Vowel signs of Hebrew and Arabic, the tatweel, and the hamza on an alef or a heh.
-_VOWEL_SIGNS = re.compile(
-    "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u0653\u0655-\u065f\u0670\u06d6-\u06dc"
-    "\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed]|(?<=[\u0627\u0647])\u0654"
-)
+#: The madda and the hamza on an alef or below it, and on a heh. Texts have alef without them as often.
+_ALEF_SIGNS = re.compile("[\u0653\u0655]|(?<=[\u0627\u0647])\u0654")
 _ASCII_WORD = re.compile(r"\w+[+#]*", re.ASCII)
 
 
@@ -198,7 +195,7 @@ def _fold(word: str) -> str:
     folded = fold_to_syllables(word)
     if folded.isascii():
         return folded[:MAX_TERM_CHARS]
-    folded = unicodedata.normalize("NFC", _VOWEL_SIGNS.sub("", folded)).replace(" ", "")
+    folded = unicodedata.normalize("NFC", _ALEF_SIGNS.sub("", folded)).replace(" ", "")
     return folded if is_spaceless(folded) else folded[:MAX_TERM_CHARS]
 
 

@@ -66,6 +66,11 @@ FULL = LogEntry(DAY, "8.8.8.8", 200, "GET", "/a?b", "-", "x")
             FULL._replace(address="2001:4860::8888"),
         ),
         (json.dumps(CADDY | {"ts": "2026-10-10T13:55:36.123Z"}), FULL),
+        (json.dumps(CADDY | {"ts": "2026/10/10 13:55:36"}), FULL),
+        (json.dumps(CADDY | {"ts": "2026/10/10 13:55:36.123456789"}), FULL),
+        (json.dumps(CADDY | {"ts": 1791640536123.5}), FULL),
+        (json.dumps(CADDY | {"ts": 1791640536123456789}), FULL),
+        (json.dumps(NGINX | {"time_iso8601": "", "timestamp": "1791640536123456"}), FULL),
     ],
 )
 def test_formats_are_recognized(line: str, expected: LogEntry) -> None:

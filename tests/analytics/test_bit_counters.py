@@ -123,6 +123,7 @@ def test_addition_with_a_lost_reply_raises_and_is_not_repeated(proxy: Proxy) -> 
             f"by={2**63}: expected an integer from -9223372036854775808 to 9223372036854775807.",
         ),
         (lambda: BitCounters("a").set(1, 16), "value=16: expected an integer from 0 to 15."),
+        (lambda: BitCounters("a").get_many(1), "indexes=1: expected an iterable of integers."),
         (lambda: BitCounters("a").get_many(range(1_001)), "1001 counters: expected at most 1000 in one call."),
     ],
 )

@@ -34,7 +34,10 @@ def test_window_is_clipped_to_the_valid_days() -> None:
 
 
 def test_window_out_of_range_is_empty() -> None:
-    for start, end in ((date(1999, 1, 1), date(1999, 12, 31)), (date(2200, 1, 1), date(2200, 1, 2))):
+    for start, end in (
+        (date(1999, 1, 1), date(1999, 12, 31)), (date(2200, 1, 1), date(2200, 1, 2)),
+        (None, date(1999, 12, 31)), (date(2200, 1, 1), None), (date.max, None), (None, date.min),
+    ):  # fmt: skip
         first, last = bits.window(start, end)
         assert last < first
 

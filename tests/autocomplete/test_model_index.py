@@ -130,6 +130,16 @@ def test_objects_outside_of_the_queryset_are_removed(users: Users) -> None:
     assert found(users, "") == []
 
 
+def test_primary_key_as_text_is_that_of_its_object(users: Users) -> None:
+    anna = User.objects.create(username="anna", first_name="Anna")
+
+    users.update(str(anna.pk))
+    assert found(users, "ann") == ["Anna"]
+    User(pk=str(anna.pk), username="anna", first_name="Hanna").save()
+
+    assert found(users, "han") == ["Hanna"]
+
+
 def test_bulk_changes_are_written_by_one_call(users: Users) -> None:
     User.objects.bulk_create(User(username=f"u{n}", first_name=f"Anna{n}") for n in range(1_200))
     assert users.index().count() == 0

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 
-from django_redis_components.expiry import cached
+from django_redis_components.expiry import cached, single_flight
 from django_redis_components.expiry.scripts import FETCH, STORE
 from tests.expiry.cached_functions import doomed
 from tests.support import Proxy, Store, eventually, run_async, run_together
@@ -94,11 +94,14 @@ def test_waiters_wait_for_a_dead_caller_only_until_its_lease_expires(redis_serve
     assert redis_server.raw.get(f"{redis_server.prefix}:count:doomed") == b"2"
 
 
-def test_no_caller_waits_longer_than_two_leases(redis_server: Store) -> None:
+def test_no_caller_waits_longer_than_two_leases(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every holder died: the caller computes for itself, and does not take the lease of another holder."""
-    squared, calls = counting("stuck", lease=0.1, early=False)
+    assert single_flight.MAX_WAIT_LEASES == 2
+    monkeypatch.setattr(single_flight, "MAX_WAIT_LEASES", 0.001)
+    squared, calls = counting("stuck", lease=60, early=False)
     stuck = f"{redis_server.prefix}:expiry:{{stuck}}:lease"
-    redis_server.raw.hset(stuck, mapping={"token": "dead", "until_ms": 2**52})
+    time_s, _ = redis_server.raw.time()
+    redis_server.raw.hset(stuck, mapping={"token": "dead", "until_ms": (time_s + 100) * 1_000})
 
     assert squared(3) == 9
 

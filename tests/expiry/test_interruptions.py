@@ -281,3 +281,19 @@ def test_stop_iteration_of_an_early_recomputation_keeps_the_valid_value(
 
     assert "StopIteration" in caplog.text
     assert leases(redis_server) == []
+
+
+@pytest.mark.contract
+def test_lease_from_before_the_clock_was_set_back_is_not_waited_for(store: Store) -> None:
+    """A waiter would wait for a dead holder in each call, until the clock has caught up."""
+    value, lease = (f"{store.prefix}:expiry:{{late}}{part}" for part in ("", ":lease"))
+    client = connections.client()
+
+    def fetch(token: str) -> list[object]:
+        return list(client.execute(FETCH(value=value, lease=lease, token=token, lease_ms=10_000, eagerness="")))
+
+    assert fetch("holder")[0] == 3
+    assert fetch("waiter")[:2] == [0, b"holder"]
+    store.raw.hincrby(lease, "until_ms", 3_600_000)
+
+    assert fetch("waiter")[0] == 3

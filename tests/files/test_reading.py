@@ -259,6 +259,19 @@ def test_saved_copy_appears_whole_and_is_continued(store: Store, tmp_path: Path)
     assert not part.exists()
 
 
+def test_copy_may_have_a_name_as_long_as_the_file_system_accepts(redis_server: Store, tmp_path: Path) -> None:
+    data, logs = os.urandom(9_000), new_channel(["a", "b"])
+    logs.publish(write(tmp_path / "x", data))
+    [file] = logs.consumer("a").files(timeout=0)
+    target = tmp_path / ("名" * 85)
+
+    file.save_to(target)
+
+    assert len(os.fsencode(target.name)) == 255
+    assert target.read_bytes() == data
+    assert {each.name for each in tmp_path.iterdir()} == {"x", target.name}
+
+
 def test_damaged_part_of_a_copy_is_removed(redis_server: Store, tmp_path: Path) -> None:
     data, logs = os.urandom(9_000), new_channel()
     logs.publish(write(tmp_path / "x", data))

@@ -18,6 +18,7 @@ from django_redis_components.messaging import (
     NotMember,
     NotSender,
     Retention,
+    forget_user,
 )
 from django_redis_components.messaging.creation import MAX_MEMBERS
 from django_redis_components.messaging.keyspace import chat_key
@@ -399,7 +400,7 @@ def test_a_full_chat_refuses_a_join(redis_server: Store) -> None:
         (lambda: Chat("x").fetch("a", after=-1), ValueError, "after=-1: expected an integer from 0 to"),
         (lambda: Chat("x").fetch("a", after=True), TypeError, "after=True: expected an integer"),
         (lambda: Chat("x").fetch("a", limit=0), ValueError, "limit=0: expected an integer from 1 to 1000"),
-        (lambda: Chat("x").fetch("a", before=-1), ValueError, "before=-1: expected an integer from 0 to"),
+        (lambda: Chat("x").fetch("a", before=0), ValueError, "before=0: expected an integer from 1 to"),
         (
             lambda: Chat("x").fetch("a", after=1, before=2),
             ValueError,
@@ -471,3 +472,15 @@ def test_delete_returns_whether_there_was_a_chat(redis_server: Store) -> None:
     chat = Chat.create("a")
 
     assert (chat.delete(), chat.delete()) == (True, False)
+
+
+@pytest.mark.contract
+@pytest.mark.parametrize("forget", [lambda: Chat("room").leave("a"), lambda: forget_user("a")], ids=["leave", "forget"])
+def test_rest_of_a_chat_whose_meta_was_evicted_is_deleted_when_a_member_leaves(store: Store, forget: Any) -> None:
+    Chat.create("a", ["b"], "secret", chat_id="room")
+    store.raw.delete(*(key for key in names_of(store) if key.endswith(b":chat:meta")))
+
+    forget()
+
+    assert [key for key in names_of(store) if b"{room}" in key] == []
+    assert Chat.create("a", [], "new", chat_id="room").fetch("a")[0].body == "new"

@@ -70,6 +70,36 @@ def test_keys_expire_after_the_last_use(store: Store) -> None:
     assert 86_300_000 < min(ttls[b"keyed"], ttls[b"meta"]) <= max(ttls[b"keyed"], ttls[b"meta"]) <= 86_400_000
 
 
+@pytest.mark.contract
+@pytest.mark.parametrize("acked", [0, 1, 3])
+def test_mailbox_whose_counter_was_evicted_goes_on(store: Store, acked: int) -> None:
+    box = Mailbox("o")
+    for number in range(3):
+        box.send(number)
+    box.ack(acked)
+    store.raw.delete(*(key for key in names_of(store) if key.endswith(b":meta")))
+
+    received = [one.body for one in box.fetch()]
+    next_id = box.send("next")
+
+    assert received == [0, 1, 2][acked:]
+    assert [one.body for one in box.fetch()] == [*received, "next"]
+    assert (box.ack(next_id), box.unread(), box.send("last")) == (len(received) + 1, 0, next_id + 1)
+    assert [one.body for one in box.fetch()] == ["last"]
+
+
+@pytest.mark.contract
+def test_mailbox_whose_counter_was_evicted_can_be_acknowledged(store: Store) -> None:
+    box = Mailbox("o")
+    box.send("a")
+    store.raw.delete(*(key for key in names_of(store) if key.endswith(b":meta")))
+
+    assert (box.ack(1), box.unread(), box.send("b")) == (1, 0, 2)
+
+    assert [one.body for one in box.fetch()] == ["b"]
+    assert box.ack(2) == 1
+
+
 def test_cursor_of_an_expired_mailbox_starts_anew(redis_server: Store) -> None:
     box = Mailbox("o")
     box.send("a")

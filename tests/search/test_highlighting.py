@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from typing import Any
 
 import pytest
@@ -135,6 +136,13 @@ def test_parts_of_any_text_make_up_the_text(text: str, query: str, max_chars: in
 
 
 @pytest.mark.contract
+@pytest.mark.parametrize("max_chars", [0, -1, "150", 1.5])
+def test_length_of_a_snippet_is_checked(max_chars: Any) -> None:
+    expected = f"max_chars={max_chars!r}: expected an integer of at least 1."
+    with pytest.raises((TypeError, ValueError), match=f"^{re.escape(expected)}$"):
+        marked("black cat", "cat", max_chars)
+
+
 def test_page_marks_its_query_and_the_tag_escapes(store: Store) -> None:
     index = SearchIndex("items")
     index.add(1, "a <b>cat</b>")

@@ -9,21 +9,24 @@ import os
 import re
 import signal
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.contrib.auth.models import Group, User
 from django.contrib.sessions.models import Session
+from django.core.files import File
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.db.models import Value
+from django.utils.translation import gettext_lazy
 
 from django_redis_components import autocomplete
 from django_redis_components.autocomplete import ModelIndex
 from django_redis_components.checks import check_indexes
-from django_redis_components.search import Drift, ModelSearch, SearchIndex, register, registered, unregister
+from django_redis_components.search import Document, Drift, ModelSearch, SearchIndex, register, registered, unregister
 from django_redis_components.search.index import scan_ids
 from tests.support import Store, run_async, run_together
 from tests.support.processes import Children
@@ -357,8 +360,8 @@ def test_process_killed_between_commit_and_index_is_found_and_repaired(
 @pytest.mark.contract
 def test_lost_postings_are_found_and_repaired(users: Users, store: Store) -> None:
     anna, bert = named("Anna Meyer"), named("Bert Meyer")
-    store.raw.delete(f"{store.prefix}:search:{{auth.user}}:v3:0:w:anna")
-    store.raw.srem(f"{store.prefix}:search:{{auth.user}}:v3:0:f:is_staff=False", str(bert.pk))
+    store.raw.delete(f"{store.prefix}:search:{{auth.user}}:v4:0:w:anna")
+    store.raw.srem(f"{store.prefix}:search:{{auth.user}}:v4:0:f:is_staff=False", str(bert.pk))
 
     drift = users.find_drift()
 
@@ -383,7 +386,7 @@ def test_lost_structure_is_found_and_repaired(users: Users, store: Store, part: 
     gone = named("Zoe Meyer", 2022)
     placed.rebuild()
     before = placed.index.info()
-    base = f"{store.prefix}:search:{{auth.user}}:v3"
+    base = f"{store.prefix}:search:{{auth.user}}:v4"
     assert store.raw.delete(f"{base}:{part}" if part == "state" else f"{base}:1:{part}") == 1
     User.objects.filter(pk=gone.pk).update(first_name="Carl")
 
@@ -502,15 +505,92 @@ def test_object_whose_key_no_index_can_have_is_left_out(
     assert sessions.search("data").ids == ["good"]
 
 
+def test_primary_key_as_text_is_that_of_its_object(users: Users) -> None:
+    anna = named("Anna Meyer")
+
+    users.update(str(anna.pk))
+    assert users.search("anna").ids == [str(anna.pk)]
+    User(pk=str(anna.pk), username="anna", first_name="Hanna").save()
+
+    assert users.search("hanna").ids == [str(anna.pk)]
+
+
+def test_values_of_facets_may_be_a_queryset_or_be_generated(
+    redis_server: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Described(Users):
+        def document(self, obj: Any) -> Document | None:
+            names = obj and obj.groups.values_list("name", flat=True)
+            return obj and Document(obj.username, {"group": names, "letter": (letter for letter in obj.username)})
+
+    people: Any = register(Described)
+    try:
+        anna = named("anna")
+        anna.groups.add(Group.objects.create(name="Painters"))
+        anna.save()
+    finally:
+        unregister(people.name)
+
+    assert caplog.messages == []
+    found = people.search("anna", facets=["group", "letter"])
+    assert found.facets == {"group": {"Painters": 1}, "letter": {"a": 1, "n": 1}}
+    assert not people.find_drift()
+
+
+@pytest.mark.parametrize(
+    ("value", "words", "others"),
+    [
+        (("red", "dark blue"), "red dark blue", "tuple"),
+        (gettext_lazy("Yes"), "yes", "y"),
+        (File(io.BytesIO(b"content"), "letter.txt"), "letter", "content"),
+        ({"color": "red"}, "color red", "dict"),
+    ],
+    ids=["tuple", "lazy", "file", "mapping"],
+)
+def test_text_of_a_field_is_that_of_its_value(redis_server: Store, value: Any, words: str, others: str) -> None:
+    class Described(Users):
+        name = "described"
+        fields = {"odd": 1}
+
+    anna = named("anna")
+    User.odd = value  # type: ignore[attr-defined]
+    try:
+        Described().update(anna)
+    finally:
+        del User.odd  # type: ignore[attr-defined]
+
+    assert Described().search(words).ids == [str(anna.pk)]
+    assert Described().search(others).ids == []
+
+
+def test_text_of_a_queryset_is_that_of_its_values(redis_server: Store) -> None:
+    class Described(Users):
+        name = "described"
+        fields = {"odd": 1}
+
+    anna = named("anna")
+    anna.groups.add(Group.objects.create(name="Painters"))
+    User.odd = lambda self: self.groups.values_list("name", flat=True)  # type: ignore[attr-defined]
+    try:
+        Described().update(anna)
+    finally:
+        del User.odd  # type: ignore[attr-defined]
+
+    assert Described().search("painters").ids == [str(anna.pk)]
+    assert Described().search("queryset").ids == []
+
+
 @pytest.mark.parametrize(
     ("value", "stored"),
     [
+        (time(10, 3, 0, 500_000), 36_180.5), (timedelta(hours=-1), -3_600.0), (gettext_lazy("Yes"), "Yes"),
+        (UUID(int=7), "00000000-0000-0000-0000-000000000007"), (Decimal("sNaN"), "sNaN"),
         (math.inf, 1e300), (-math.inf, -1e300), (math.nan, 0.0), (10**400, 1e300), (Decimal("NaN"), 0.0), (True, 1.0),
         (datetime.max, 253_402_300_799.999999), (datetime.min, -62_135_596_800.0),  # noqa: DTZ901 - without USE_TZ
         (datetime.max.replace(tzinfo=timezone(timedelta(hours=-12))), 253_402_343_999.999999),
     ],
 )  # fmt: skip
-def test_odd_number_or_time_does_not_end_a_rebuild(users: Users, value: Any, stored: float) -> None:
+def test_odd_number_or_time_does_not_end_a_rebuild(users: Users, value: Any, stored: float | str) -> None:
     class Sorted(Users):
         sort_values = ("odd",)
 
@@ -523,7 +603,7 @@ def test_odd_number_or_time_does_not_end_a_rebuild(users: Users, value: Any, sto
         del User.odd  # type: ignore[attr-defined]
 
     assert document is not None
-    assert document.sort_values == {"odd": pytest.approx(stored)}
+    assert document.sort_values == {"odd": stored if isinstance(stored, str) else pytest.approx(stored)}
 
 
 @pytest.mark.parametrize("place", [(10.0, 85.1), (181.0, 50.0), (math.nan, 50.0), (10.0, math.inf)])

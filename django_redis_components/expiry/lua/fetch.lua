@@ -27,12 +27,14 @@ if redis.call("EXISTS", lease .. ":cancelled:" .. token) == 1 then
   return { 0, "", 0 }
 end
 local holder, lease_until_ms = unpack(redis.call("HMGET", lease, "token", "until_ms"))
-if holder and holder ~= token and tonumber(lease_until_ms) > now_ms then
+local left_ms = (tonumber(lease_until_ms) or 0) - now_ms
+-- A lease that has much longer left than it lasts is from before the server's clock was set back: its holder may be dead.
+if holder and holder ~= token and left_ms > 0 and left_ms <= 2 * lease_ms then
   if body then
     return { 1, body }
   end
   redis.call("HINCRBY", lease, "waiters", 1)
-  return { 0, holder, lease_until_ms - now_ms }
+  return { 0, holder, left_ms }
 end
 if holder ~= token then
   redis.call("DEL", lease)

@@ -13,6 +13,10 @@ local user, after, count = ARGV[1], ARGV[2], tonumber(ARGV[3])
 -- @include message
 
 local keys = chat_keys(chat)
+if redis.call("EXISTS", keys.meta) == 0 then -- what a server has left that evicted the meta: no member can read it
+  delete_chat(keys)
+  return 0
+end
 local last, is_changed = 0, false
 for _, entry in ipairs((read_messages("XRANGE", keys.log, nil, "(" .. after .. "-0", "+", count))) do
   last = number_of(entry)

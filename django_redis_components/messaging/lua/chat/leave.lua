@@ -15,7 +15,7 @@ if redis.call("ZREM", keys.members, user) == 0 then
   return redis.call("ZCARD", keys.members)
 end
 redis.call("HDEL", keys.hidden, user)
-local count = redis.call("ZCARD", keys.members)
+local count = redis.call("EXISTS", keys.meta) == 1 and redis.call("ZCARD", keys.members) or 0 -- a server may evict the meta
 if count == 0 then
   delete_chat(keys)
 else

@@ -20,6 +20,7 @@ if id > acked and id <= seq then
   end)
   has_more = has_more or count == limit
   redis.call("HSET", keys.meta, "acked", has_more and last or id)
+  redis.call("HSETNX", keys.meta, "seq", string.format("%.0f", seq))
 end
 renew_ttl(keys, ttl_ms)
 return { count, has_more and 1 or 0 }

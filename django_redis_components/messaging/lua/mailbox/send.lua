@@ -24,10 +24,12 @@ local before = find_sent(tokens, token, seq, now_s)
 if before then
   return before
 end
-local id = redis.call("HINCRBY", keys.meta, "seq", 1)
+local id = seq + 1
 if id == 1 then
-  redis.call("HSET", keys.meta, "created", string.format("%.0f", now_s * 1000000 + tonumber(now[2])))
+  redis.call("UNLINK", keys.log) -- an empty log that has lost its counter refuses this id
 end
+redis.call("HSET", keys.meta, "seq", string.format("%.0f", id))
+redis.call("HSETNX", keys.meta, "created", string.format("%.0f", now_s * 1000000 + tonumber(now[2])))
 local bytes, sent_ms = add_bytes(keys, #body), string.format("%.0f", now_s * 1000 + math.floor(tonumber(now[2]) / 1000))
 redis.call("XADD", keys.log, id .. "-0", "s", sender, "b", body, "t", sent_ms)
 local excess = redis.call("XLEN", keys.log) - max_messages

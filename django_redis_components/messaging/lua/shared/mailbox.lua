@@ -19,10 +19,17 @@ local function mailbox_keys(mailbox)
   }
 end
 
+-- Return the id of the newest message in the log; 0 without one.
+local function newest_id(keys)
+  local newest = redis.call("XREVRANGE", keys.log, "+", "-", "COUNT", 1)[1]
+  return newest and number_of(newest) or 0
+end
+
 -- Return the last id, the last that was acknowledged and the last that was dropped. Messages that expired were dropped.
+-- Without the counter, which a server may evict, ids go on after those of the log: it refuses lower ones.
 local function read_meta(keys)
   local meta = redis.call("HMGET", keys.meta, "seq", "acked", "dropped")
-  local seq, acked, dropped = tonumber(meta[1] or "0"), tonumber(meta[2] or "0"), tonumber(meta[3] or "0")
+  local seq, acked, dropped = tonumber(meta[1]) or newest_id(keys), tonumber(meta[2] or "0"), tonumber(meta[3] or "0")
   if seq > acked and redis.call("EXISTS", keys.log) == 0 then
     dropped = seq
   end
