@@ -21,6 +21,8 @@ from tests.taskqueue.tasks import note
 class NoLease:
     """In place of the lock: this relay is active, whatever the others are."""
 
+    fencing_token = 1
+
     def __init__(self, *_: Any, **__: Any) -> None: ...
 
     def acquire(self) -> bool:
