@@ -86,6 +86,11 @@ def install(storage: OutboxStorage | None) -> None:
     _storage = storage
 
 
+def is_installed() -> bool:
+    """Return whether rows can be stored."""
+    return _storage is not None
+
+
 def storage() -> OutboxStorage:
     """Return where rows are stored.
 
