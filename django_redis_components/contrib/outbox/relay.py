@@ -229,6 +229,7 @@ class Relay:
             sent = self._send_missing(alias, found)
             failpoints.reach("after_relay")
             entries.filter(pk__in=sent).delete()
+            failpoints.reach("before_delete_commits")
         failpoints.reach("after_delete")
         return len(found), found[-1][0]
 
