@@ -107,5 +107,6 @@ def wrong_options() -> None:
     plain.using(prioritty=1)  # type: ignore[call-arg]
     plain.using(priority="high")  # type: ignore[arg-type]
     Unique(on_conflict="wait")  # type: ignore[arg-type]
+    Unique(on_conflict="extend", max_wait="30")  # type: ignore[arg-type]
     task(max_attempts="3")  # type: ignore[call-overload]
     task(run_after=3)  # type: ignore[call-overload]
