@@ -50,7 +50,7 @@ class Backlog:
 
     Attributes:
         count: their number among the oldest `MAX_COUNTED` of each database.
-        is_cut: whether there are more rows, of any connection.
+        is_cut: whether a database in which it has some has more rows, of any connection.
         oldest_at: when the oldest one was written; None without rows.
         missing: aliases of databases without the table.
     """
@@ -90,19 +90,26 @@ def read_backlog(using: str) -> Backlog:
     Raises:
         django.db.Error: a database cannot be read.
     """
-    count, is_cut, oldest, missing = 0, False, [], []
-    for alias in databases():
-        if not has_table(alias):
-            missing.append(alias)
-            continue
-        rows = OutboxEntry._base_manager.using(alias)
-        next_row = rows.order_by("pk").values_list("pk", flat=True)[MAX_COUNTED : MAX_COUNTED + 1].first()
-        if next_row is not None:
-            rows, is_cut = rows.filter(pk__lt=next_row), True
-        found = rows.filter(using=using).aggregate(count=models.Count("pk"), oldest=models.Min("created_at"))
-        count += found["count"]
-        oldest += [found["oldest"]] if found["oldest"] else []
-    return Backlog(count, is_cut, min(oldest, default=None), tuple(missing))
+    missing = [alias for alias in databases() if not has_table(alias)]
+    found = [read_database(alias).get(using) for alias in databases() if alias not in missing]
+    backlogs = [backlog for backlog in found if backlog is not None]
+    oldest = min((each.oldest_at for each in backlogs if each.oldest_at), default=None)
+    count, is_cut = sum(each.count for each in backlogs), any(each.is_cut for each in backlogs)
+    return Backlog(count, is_cut, oldest, tuple(missing))
+
+
+def read_database(database: str) -> dict[str, Backlog]:
+    """Return the backlogs in one database, by the connections of its oldest `MAX_COUNTED` rows.
+
+    Raises:
+        django.db.Error: it cannot be read.
+    """
+    rows = OutboxEntry._base_manager.using(database)
+    next_row = rows.order_by("pk").values_list("pk", flat=True)[MAX_COUNTED : MAX_COUNTED + 1].first()
+    if next_row is not None:
+        rows = rows.filter(pk__lt=next_row)
+    found = rows.order_by("using").values_list("using").annotate(models.Count("pk"), models.Min("created_at"))
+    return {using: Backlog(count, next_row is not None, oldest) for using, count, oldest in found}
 
 
 def find_tokens(database: str, tokens: Sequence[str]) -> list[str]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
+import re
 import threading
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.db import Error as DatabaseError
 from django.db import connection, connections
 from django.utils import timezone, translation
@@ -18,6 +20,7 @@ from django.utils import timezone, translation
 from django_redis_components.checks import check_schedules
 from django_redis_components.contrib.outbox import storage
 from django_redis_components.contrib.outbox.models import OutboxEntry
+from django_redis_components.contrib.outbox.relay import Relay
 from django_redis_components.contrib.prometheus import RedisComponentsCollector
 from django_redis_components.dashboard.problems import Problem
 from django_redis_components.dashboard.problems.facts import read_facts
@@ -178,6 +181,63 @@ def test_scrape_in_a_new_thread_leaves_no_database_connection_open(
     thread.join()
 
     assert open_ones == [None]
+
+
+def status(*options: str) -> str:
+    out = io.StringIO()
+    call_command("redis", "outbox", "status", *options, stdout=out)
+    return out.getvalue()
+
+
+def test_command_shows_rows_by_connection_and_the_relay(redis_server: Store, table: None) -> None:
+    assert status().splitlines() == [
+        "No row waits in the outbox.",
+        "Relay of connection 'default': none is active. Start a worker, or a poller: manage.py runpoller.",
+    ]
+    wait_since(7, calls=3)
+    OutboxEntry._base_manager.create(using="renamed", token="x", format=1, message=b"", size=0)
+    relay = Relay("default")
+    with nothing_is_sent():
+        relay.step()
+        add.enqueue_on_commit(1, 1)
+    wait_since(7, calls=2)
+
+    shown = status()
+
+    assert re.search(r"^default +default +3 +\d+ min \d+ s$", shown, re.M)
+    assert re.search(r"^default +renamed +1 +\d+ min \d+ s$", shown, re.M)
+    assert re.search(rf"^Relay of connection 'default': .*{os.getpid()}.*, active for ", shown, re.M)
+    assert "Relay of connection 'renamed': the settings have no such connection, so its rows are not sent." in shown
+    relay.release()
+    data = json.loads(status("--json", "--using", "default"))
+    assert [(row["database"], row["connection"], row["count"]) for row in data["rows"]] == [("default", "default", 3)]
+    assert data["rows"][0]["oldest_age_s"] >= 7 * 60
+
+
+def test_command_shows_rows_while_redis_is_away(table: None, settings: Any) -> None:
+    settings.REDIS_COMPONENTS = {
+        **settings.REDIS_COMPONENTS,
+        "CONNECTIONS": {"default": {"URL": f"redis://127.0.0.1:{free_port()}/0"}},
+    }
+    wait_since(2, calls=1)
+
+    assert re.search(r"^default +default +1 +\d+ min \d+ s$", status(), re.M)
+    assert "Relay of connection 'default': unknown, Redis is unavailable: " in status()
+
+
+def test_command_names_what_is_missing(
+    redis_server: Store, installed: None, db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "Database 'default' has no table: run manage.py migrate." in status()
+
+    def fail(_: str) -> None:
+        raise DatabaseError("the server closed the connection")
+
+    monkeypatch.setattr(storage, "has_table", fail)
+    with pytest.raises(CommandError, match=r"^Database 'default' cannot be read: the server closed the connection$"):
+        status()
+    outbox.install(None)
+    assert status().startswith('The outbox is not installed: "django_redis_components.contrib.outbox" is not in')
 
 
 def test_setting_without_the_app_is_an_error(settings: Any) -> None:
