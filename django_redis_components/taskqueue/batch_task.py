@@ -39,7 +39,7 @@ class BatchTask(Task[P, R, V]):
         batch_func: the function.
     """
 
-    batch: Batch
+    batch: Batch[...]
     batch_func: Callable[[list[BatchCall]], Any]
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
@@ -101,7 +101,7 @@ def check_batch(path: str, function: Callable[..., Any], batch: Any, *, takes_co
         raise InvalidTask(text) from None
 
 
-def check_expiry(name: str, batch: Batch, expires: Any) -> None:
+def check_expiry(name: str, batch: Batch[...], expires: Any) -> None:
     """Raise InvalidTask if a call would expire while it waits for others.
 
     Args:
@@ -117,7 +117,7 @@ def check_expiry(name: str, batch: Batch, expires: Any) -> None:
         )
 
 
-def runner_of_one(function: Callable[..., Any], name: str, batch: Batch) -> Callable[..., Any]:
+def runner_of_one(function: Callable[..., Any], name: str, batch: Batch[...]) -> Callable[..., Any]:
     """Return a function, or a coroutine function, that runs one call alone. Its parameters are those of a call."""
     runner: Callable[..., Any]
     if inspect.iscoroutinefunction(function):

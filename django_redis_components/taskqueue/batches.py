@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, overload
 
 from django_redis_components.core.arguments import check_int, short_repr
 from django_redis_components.core.name_templates import template_of
@@ -21,9 +21,11 @@ from django_redis_components.taskqueue.limits import Key, escaped, key_of_call
 #: Most calls of a batch: the server leases all of them in one script.
 MAX_SIZE = 500
 
+P = ParamSpec("P")
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Generic[P]):
     """Run the function with a list of calls: with `size` of them, or with fewer when the oldest has waited for `wait`.
 
     Attributes:
@@ -31,13 +33,26 @@ class Batch:
         wait: seconds or a timedelta that a call waits for others; 0: a run gets the calls that are ready.
         key: a template over the arguments of a call (``"{customer_id}"``), or a function of them: the calls of a run
             have the same text. None: any calls of the task.
-        signature: a function with the parameters of a call; None: `enqueue` accepts any arguments.
+        signature: a function with the parameters of a call, which type checkers compare, too; None: `enqueue` accepts
+            any arguments.
     """
 
     size: int
     wait: Seconds = dataclasses.field(default=0, kw_only=True)
     key: Key | None = dataclasses.field(default=None, kw_only=True)
-    signature: Callable[..., Any] | None = dataclasses.field(default=None, kw_only=True, repr=False)
+    signature: Callable[P, Any] | None = dataclasses.field(default=None, kw_only=True, repr=False)
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __init__(
+            self: Batch[...], size: int, *, wait: Seconds = 0, key: Key | None = None, signature: None = None
+        ) -> None: ...
+        @overload
+        def __init__(
+            self, size: int, *, wait: Seconds = 0, key: Key | None = None, signature: Callable[P, Any]
+        ) -> None: ...
+        def __init__(self, size: int, **options: Any) -> None: ...
 
     def __post_init__(self) -> None:
         check_int(self.size, "size", 2, MAX_SIZE)
@@ -112,7 +127,7 @@ class BatchGroup(FairShare):
         batch: the option.
     """
 
-    batch: Batch = dataclasses.field(kw_only=True)
+    batch: Batch[...] = dataclasses.field(kw_only=True)
 
     def _check_key(self, func: Callable[..., Any]) -> None:
         if self.batch.key is not None:
@@ -127,7 +142,7 @@ class BatchGroup(FairShare):
         return Field.fair_share, f"1/{group}", Field.batch, f"{batch.size}/{to_ms(batch.wait, 'wait', zero=True)}"
 
 
-def group_of_batch(batch: Batch) -> BatchGroup:
+def group_of_batch(batch: Batch[...]) -> BatchGroup:
     """Return the group of a batch as the value of the option `fair`."""
     return BatchGroup(batch.key or "batch", batch=batch)
 

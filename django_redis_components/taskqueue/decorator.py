@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from django_redis_components.core import keys
 from django_redis_components.core.arguments import short_repr
@@ -30,10 +30,10 @@ def task(
     *,
     name: str | None = None,
     aliases: Sequence[str] = (),
-    batch: Batch,
+    batch: Batch[P],
     using: str = "default",
     **options: Unpack[DeclaredOptions],
-) -> _BatchDecorator: ...
+) -> _BatchDecorator[P]: ...
 @overload
 def task(
     *,
@@ -61,7 +61,7 @@ def task(
     name: str | None = None,
     aliases: Sequence[str] = (),
     takes_context: bool = False,
-    batch: Batch | None = None,
+    batch: Batch[...] | None = None,
     using: str = "default",
     **options: Any,
 ) -> Any:
@@ -119,7 +119,7 @@ def _task(
 
 
 def _batch_task(
-    function: Callable[..., Any], batch: Batch, options: dict[str, Any], given: dict[str, Any]
+    function: Callable[..., Any], batch: Batch[...], options: dict[str, Any], given: dict[str, Any]
 ) -> Task[..., Any, Any]:
     runner, options = runner_of_one(function, given["name"], batch), {**options, "fair": group_of_batch(batch)}
     declared_options = options_with(runner, TaskOptions(), options)
@@ -145,15 +145,15 @@ if TYPE_CHECKING:
         def __call__(self, func: Callable[P, R], /) -> Task[P, R, R]: ...
         def __call__(self, func: Any, /) -> Any: ...
 
-    class _BatchDecorator:
+    class _BatchDecorator(Generic[P]):
         """`@task(batch=…)` for type checkers."""
 
         @overload
         def __call__(
             self, func: Callable[[list[BatchCall]], Coroutine[Any, Any, Any]], /
-        ) -> Task[..., Coroutine[Any, Any, Any], Any]: ...
+        ) -> BatchTask[P, Coroutine[Any, Any, Any], Any]: ...
         @overload
-        def __call__(self, func: Callable[[list[BatchCall]], Any], /) -> Task[..., Any, Any]: ...
+        def __call__(self, func: Callable[[list[BatchCall]], Any], /) -> BatchTask[P, Any, Any]: ...
         def __call__(self, func: Any, /) -> Any: ...
 
     class _ContextDecorator:

@@ -195,7 +195,11 @@ class _OutboxHook(_CommitHook):
             try:
                 outbox.try_to_send(flow, shard, self.stored_at)
             finally:
-                pipeline.notify_enqueued(set_accepted(some, replies))
+                results = set_accepted(some, [abs(each) if isinstance(each, int) else each for each in replies])
+                by_relay = [isinstance(reply, int) and reply < 0 for reply in replies]  # it has sent the signals
+                pipeline.notify_enqueued(
+                    [each for each, is_known in zip(results, by_relay, strict=True) if not is_known]
+                )
 
 
 def _send_stored(shard: Shard, messages: Sequence[TaskMessage], replies: list[task_records.Reply]) -> Flow[None]:

@@ -7,7 +7,8 @@ SystemExit, KeyboardInterrupt or a cancellation, after which the remaining recei
 ===============  ====================================================================================
 signal           sent when
 ===============  ====================================================================================
-task_enqueued    Redis has accepted the task; sent in the process that enqueued it
+task_enqueued    Redis has accepted the task; sent in the process that enqueued it, or in the one of the relay
+                 if that has sent it from the outbox
 task_started     a worker is about to call the function
 task_retrying    the function raised an exception and will be retried; has the argument `exception`
 task_finished    Redis has stored that the task has succeeded or failed; sent within an except block of

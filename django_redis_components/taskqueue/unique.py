@@ -13,6 +13,8 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Literal
 
+from django.utils import timezone
+
 from django_redis_components.core.arguments import short_repr
 from django_redis_components.core.name_templates import template_of
 from django_redis_components.core.units import Seconds, to_ms
@@ -49,11 +51,15 @@ class Unique:
             wins. Requires until="started", so that a call made during the run becomes the next task. "extend": the
             task keeps its arguments, and is due when the call would be, if that is later; a key with a duration is
             held for that time again.
+        max_wait: seconds after which the task is due at the latest, counted from when its first call was accepted,
+            however often it is replaced or extended; None: without a limit. Requires an `on_conflict` that moves the
+            task.
     """
 
     until: Literal["finished", "started"] | Seconds = "finished"
     key: str | Callable[..., str] | None = None
     on_conflict: Literal["return", "replace", "extend"] = "return"
+    max_wait: Seconds | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.until, str):
@@ -66,14 +72,18 @@ class Unique:
         if self.key is not None and not isinstance(self.key, str) and not callable(self.key):
             raise TypeError(f"key={short_repr(self.key)}: expected a template, a callable, or None.")
         _check_on_conflict(self.on_conflict, self.until)
+        if self.max_wait is not None:
+            _check_max_wait(self.max_wait, self.on_conflict)
 
 
 def check_delay(unique: Unique, run_after: Any) -> None:
-    """Raise ValueError if a key would expire before the task is due that calls are to extend.
+    """Raise ValueError for a due time after `max_wait`, or one at which a key has expired that calls are to extend.
 
     Args:
         run_after: the option.
     """
+    if unique.max_wait is not None and run_after is not None:
+        _check_delay_of_first(unique.max_wait, run_after)
     if unique.on_conflict == "return" or isinstance(unique.until, str) or run_after is None:
         return
     if not isinstance(run_after, datetime) and to_ms(run_after, "run_after", zero=True) >= to_ms(unique.until, "until"):
@@ -128,6 +138,8 @@ def claim_of(
     text = f"{name}\0{kind}\0{value}".encode("utf-8", "surrogatepass")
     digest = base64.urlsafe_b64encode(hashlib.blake2b(text, digest_size=DIGEST_BYTES).digest()).decode().rstrip("=")
     on_conflict = "" if unique.on_conflict == "return" else f" {unique.on_conflict}"
+    if unique.max_wait is not None:
+        on_conflict += f" {to_ms(unique.max_wait, 'max_wait')}"
     if isinstance(unique.until, str):
         return _LETTERS[unique.until] + digest + on_conflict
     return f"t{digest} {to_ms(unique.until, 'until')}{on_conflict}"
@@ -151,6 +163,30 @@ def _check_on_conflict(on_conflict: Any, until: Any) -> None:
         raise ValueError(
             f'on_conflict="replace" with until={short_repr(until)}: the arguments of a call made after the start would'
             ' be lost. Use until="started", and concurrency=Concurrency(1, key=…) if two must not run at once.'
+        )
+
+
+def _check_max_wait(max_wait: Any, on_conflict: str) -> None:
+    to_ms(max_wait, "max_wait")
+    if on_conflict == "return":
+        raise ValueError(
+            f'max_wait={short_repr(max_wait)} with on_conflict="return": such a call does not move the task. Use'
+            ' "replace" or "extend", or leave out max_wait.'
+        )
+
+
+def _check_delay_of_first(max_wait: Any, run_after: Any) -> None:
+    """Raise ValueError if the first call would be due after `max_wait`."""
+    if isinstance(run_after, datetime):
+        if timezone.is_naive(run_after):  # USE_TZ is off
+            run_after = timezone.make_aware(run_after, timezone.get_default_timezone())
+        delay_ms = round((run_after - timezone.now()).total_seconds() * 1_000)
+    else:
+        delay_ms = to_ms(run_after, "run_after", zero=True)
+    if delay_ms > to_ms(max_wait, "max_wait"):
+        raise ValueError(
+            f"run_after={short_repr(run_after)} with max_wait={short_repr(max_wait)}: the first call would be due after"
+            " max_wait. Use a longer max_wait."
         )
 
 

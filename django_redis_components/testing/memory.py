@@ -209,12 +209,15 @@ class MemoryQueue:
         return None
 
     def _resolve_conflict(self, record: Record, sent: dict[str, Any]) -> None:
-        """Apply the last word of a call's unique claim to the pending task that has the key."""
-        mode = request_parser.to_bytes(sent["unique"]).split(b" ")[-1]
-        if mode not in (b"replace", b"extend") or record.get(Field.state) is not None:
+        """Apply the last words of a call's unique claim to the pending task that has the key."""
+        words = request_parser.to_bytes(sent["unique"]).split(b" ")
+        if not {b"replace", b"extend"} & {*words} or record.get(Field.state) is not None:
             return
         made = request_parser.build_record(sent) | {Field.enqueued_at_us: record[Field.enqueued_at_us]}
-        if mode == b"replace":
+        if words[-1].isdigit() and Field.due_at_ms in made:
+            latest_ms = -(-int(record[Field.enqueued_at_us]) // 1_000) + int(words[-1])
+            made[Field.due_at_ms] = str(min(int(made[Field.due_at_ms]), latest_ms)).encode()
+        if b"replace" in words:
             record.clear()
             record |= made
         elif int(made.get(Field.due_at_ms, 0)) > int(record.get(Field.due_at_ms, 0)):

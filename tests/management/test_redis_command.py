@@ -33,6 +33,7 @@ READS = {
     "workers": ["workers", "list"],
     "schedules": ["schedules", "list"],
     "flows": ["flows", "show", "unheard-of"],
+    "outbox": ["outbox", "status"],
     "locks": ["locks", "list"],
     "limits": ["limits", "list"],
     "analytics": ["analytics", "report", "--days", "1"],
@@ -51,6 +52,7 @@ KEYS = {
     "shards": {"shards"},
     "workers": {"at", "poller", "workers"},
     "schedules": {"at", "schedules"},
+    "outbox": {"rows", "relays", "missing", "errors"},
     "locks": {"at", "held"},
     "limits": {"limits"},
     "analytics": {"site", "views", "visitors", "days"},
@@ -175,7 +177,7 @@ def test_each_group_uses_the_given_connection(redis_server: Store, settings: Any
     connections = {"default": {"URL": redis_server.url}, "away": {"URL": "redis://127.0.0.1:1"}}
     settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CONNECTIONS": connections}
 
-    if group in ("limits", "search"):  # it selects what is on the connection: nothing
+    if group in ("limits", "search", "outbox"):  # it selects what is on the connection: nothing
         assert not any(command_data("redis", *READS[group], "--using", "away").values())
     else:
         assert refusal("redis", *READS[group], "--using", "away", code=3).startswith("Redis is unavailable: ")

@@ -35,6 +35,17 @@ def in_batches(calls: list[BatchCall]) -> None: ...
 async def in_batches_on_loop(calls: list[BatchCall]) -> None: ...
 
 
+def parameters(number: int, *, text: str = "") -> None: ...
+
+
+@task(batch=Batch(100, key="{number}", signature=parameters), max_attempts=3)
+def checked_batch(calls: list[BatchCall]) -> None: ...
+
+
+@task(batch=Batch(100, wait=1.0, signature=parameters))
+async def checked_batch_on_loop(calls: list[BatchCall]) -> None: ...
+
+
 @task
 def mail(to: str, copies: int) -> None: ...
 
@@ -59,6 +70,11 @@ async def right() -> None:
     any_result(plain.enqueue(1))
     assert_type(in_batches.enqueue(1, text="a").get(), Any)
     assert_type((await in_batches_on_loop.aenqueue(1)).get(), Any)
+    assert_type(checked_batch.using(priority=1).enqueue(1, text="a").get(), Any)
+    checked_batch([BatchCall((1,))])
+    await checked_batch_on_loop.acall([BatchCall((1,))])
+    await checked_batch_on_loop.aenqueue_many([checked_batch_on_loop.si(1), ((2,), {"text": "b"})])
+    chain(plain.s(1), checked_batch.s(text="a"), checked_batch.si(1)).enqueue()
 
     assert_type(with_options.enqueue_many([((1,), {})])[0].get(), str)
     assert_type(plain.enqueue_many([plain.si(1), plain.si(2, text="b")]), list[TaskResult[int]])
@@ -69,6 +85,17 @@ async def right() -> None:
     group(with_context.s(1), coroutine.s(1), coroutine.s()).then(plain.s(text="a"))
     group(chain(plain.s(1), clean.si()).on_failure("ignore"), mail.s("a", 2)).on_failure("continue").enqueue()
     chain(plain.s(1), group(clean.si(), chain(clean.si(), clean.si())).on_failure("ignore")).then(clean.si())
+
+
+async def wrong_calls_of_batches() -> None:
+    checked_batch.enqueue("one")  # type: ignore[arg-type]
+    checked_batch.enqueue()  # type: ignore[call-arg]
+    checked_batch.enqueue(1, txt="a")  # type: ignore[call-arg]
+    checked_batch.enqueue_on_commit([BatchCall((1,))])  # type: ignore[arg-type]
+    checked_batch.using(priority=1).si(1, 2)  # type: ignore[call-arg, arg-type]
+    await checked_batch_on_loop.aenqueue(1, text=2)  # type: ignore[arg-type]
+    Batch(100, signature=5)  # type: ignore[call-overload]
+    Batch("100")  # type: ignore[call-overload]
 
 
 async def wrong_arguments() -> None:
@@ -107,5 +134,6 @@ def wrong_options() -> None:
     plain.using(prioritty=1)  # type: ignore[call-arg]
     plain.using(priority="high")  # type: ignore[arg-type]
     Unique(on_conflict="wait")  # type: ignore[arg-type]
+    Unique(on_conflict="extend", max_wait="30")  # type: ignore[arg-type]
     task(max_attempts="3")  # type: ignore[call-overload]
     task(run_after=3)  # type: ignore[call-overload]

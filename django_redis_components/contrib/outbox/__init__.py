@@ -17,13 +17,14 @@ poller can be the relay; the one that has a lease is active. It also deletes the
 Keys: ``{default}:outbox`` of `taskqueue`, a zset with the tokens of the rows that were sent; the lock
 ``outbox:<connection>``.
 
-=========  ==================================================================
-models     the table
-storage    writes rows, and finds the databases that may have some
-relay      sends what was not sent, deletes rows, removes tokens
-problems   the check of the overview and of `doctor`
-panels     the panel of the overview
-=========  ==================================================================
+==============  ==================================================================
+models          the table
+storage         writes rows, and finds the databases that may have some
+relay           sends what was not sent, deletes rows, removes tokens
+accepted_tasks  the tasks that a relay has sent, until their signals are sent
+problems        the check of the overview and of `doctor`
+panels          the panel of the overview
+==============  ==================================================================
 
 See also: ``docs/components/outbox.md``; `taskqueue.outbox` for what a row has.
 """

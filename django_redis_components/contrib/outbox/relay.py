@@ -23,6 +23,7 @@ from django.db import transaction
 from redis.exceptions import OutOfMemoryError, RedisError, ResponseError
 
 from django_redis_components.contrib.outbox import storage
+from django_redis_components.contrib.outbox.accepted_tasks import AcceptedTasks
 from django_redis_components.contrib.outbox.models import OutboxEntry
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.guarded_logger import guarded_logger
@@ -33,9 +34,10 @@ from django_redis_components.taskqueue import failpoints
 from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.middleware import Middleware, WorkerDescription
 from django_redis_components.taskqueue.outage_log import OutageLog, describe_error, is_error_reply
-from django_redis_components.taskqueue.outbox import FORMAT, KEEP_S, OutboxRow, calls_of
+from django_redis_components.taskqueue.outbox import FORMAT, KEEP_S, OutboxRow, calls_of, sender_of
 from django_redis_components.taskqueue.shards import Shard, shards_of
 from django_redis_components.taskqueue.store.messages import CHUNK_BYTES
+from django_redis_components.taskqueue.store.scripts import ENQUEUE_ONCE
 
 #: Rows that are locked, sent and deleted together, and tokens that are removed together.
 BATCH = 500
@@ -71,6 +73,9 @@ class Relay:
     def __init__(self, using: str) -> None:
         self._using = using
         self._shards = shards_of(using)
+        #: Number of this relay in Redis while it is active.
+        self._sender = 0
+        self._accepted = AcceptedTasks()
         #: Names of the shards that have not answered in this pass.
         self._away: set[str] = set()
         self._lease = Lock(f"outbox:{using}", timeout=LEASE_S, blocking=False, using=using)
@@ -138,6 +143,8 @@ class Relay:
         started = time.monotonic()
         self.is_active = self._lease.acquire()
         self._renewed_at = started
+        if self.is_active:
+            self._sender = sender_of(self._lease.fencing_token or 0)
         return self.is_active
 
     def _keep_lease(self) -> None:
@@ -168,6 +175,8 @@ class Relay:
             for shard in self._shards:
                 self._reach(shard, partial(self._remove_tokens, shard, aliases))
             self._prune_at = time.monotonic() + PRUNE_S
+        if is_complete and not self._away:
+            self._accepted.forget_unconfirmed()
         return any(counts.values())
 
     def _relay_rows(self, alias: str) -> int:
@@ -176,7 +185,10 @@ class Relay:
         has_more = self._has_table(alias)
         while has_more and not self._stopped.is_set():
             self._keep_lease()
-            seen, after = self._relay_batch(alias, after)
+            try:
+                seen, after = self._relay_batch(alias, after)
+            finally:  # the tasks run, whatever becomes of the rows
+                self._accepted.notify()
             count += seen
             has_more = seen == BATCH
         return count
@@ -217,13 +229,15 @@ class Relay:
             sent = self._send_missing(alias, found)
             failpoints.reach("after_relay")
             entries.filter(pk__in=sent).delete()
+            failpoints.reach("before_delete_commits")
         failpoints.reach("after_delete")
         return len(found), found[-1][0]
 
     def _send_missing(self, alias: str, found: Sequence[tuple[int, str, int]]) -> list[int]:
         """Send the rows whose tokens Redis does not have; return the primary keys of those that are sent now."""
         tokens = [token for _, token, _ in found]
-        known = {token for shard in self._shards for token in self._known(shard, tokens)}
+        known = {token: score for shard in self._shards for token, score in self._known(shard, tokens)}
+        self._accepted.confirm(known)
         sent = [pk for pk, token, _ in found if token in known]
         missing = [each for each in found if each[1] not in known]
         for some in _parts(missing):
@@ -236,11 +250,11 @@ class Relay:
             logger.debug("Outbox relay: %d rows of database %r were sent.", len(missing), alias)
         return sent
 
-    def _known(self, shard: Shard, tokens: Sequence[str]) -> list[str]:
-        """Return the tokens that a shard has."""
+    def _known(self, shard: Shard, tokens: Sequence[str]) -> list[tuple[str, float]]:
+        """Return the tokens that a shard has, and their scores."""
         read = Read("ZMSCORE", shard.key(Key.outbox), *tokens)
         scores = self._reach(shard, lambda: shard.client().execute(read)) or [None] * len(tokens)
-        return [token for token, score in zip(tokens, scores, strict=True) if score is not None]
+        return [(token, float(score)) for token, score in zip(tokens, scores, strict=True) if score is not None]
 
     def _reach(self, shard: Shard, operation: Callable[[], T]) -> T | None:
         """Use a shard; return None if it is away. Of several shards one that fails is left out until the next pass."""
@@ -259,8 +273,8 @@ class Relay:
         """Send rows in order; return the tokens of those that were accepted. The others are logged, and stay."""
         try:
             accepted = []
-            for shard, some, calls in calls_of(self._using, rows):
-                if self._reach(shard, partial(_accepts, shard, calls)):
+            for shard, some, calls in calls_of(self._using, rows, self._sender):
+                if self._reach(shard, partial(self._accepts, shard, some, calls)):
                     accepted += [row.token for row in some]
             return accepted
         except Exception as exc:
@@ -270,6 +284,21 @@ class Relay:
                 self._rejected.failed(f"Outbox relay: row {rows[0].token!r} cannot be sent: {str(exc)[:MAX_ERROR]}")
                 return []
         return [token for row in rows for token in self._send([row])]
+
+    def _accepts(self, shard: Shard, rows: Sequence[OutboxRow], calls: Sequence[Call]) -> bool:
+        """Send what belongs together; return whether it was accepted. A flow whose first parts expired was not."""
+        client, replies = shard.client(), []
+        try:
+            for call in calls:
+                replies.append(client.execute(call))
+                if not replies[-1]:
+                    return False
+        except (RedisError, RedisComponentsError) as exc:
+            if not is_error_reply(exc):
+                self._accepted.add_unconfirmed(shard, rows, self._sender)
+            raise
+        self._accepted.add(shard, rows, replies[-1] if calls[0].script is ENQUEUE_ONCE else replies[-1:])
+        return True
 
     def _remove_tokens(self, shard: Shard, aliases: Sequence[str]) -> None:
         """Remove the tokens of rows that no database has, unless their tasks were accepted in the last `KEEP_S`."""
@@ -315,12 +344,6 @@ class RelayMiddleware(Middleware):
     def on_process_stop(self, process: WorkerDescription) -> None:
         """Stop the thread."""
         self._running.close()
-
-
-def _accepts(shard: Shard, calls: Sequence[Call]) -> bool:
-    """Send what belongs together; return whether it was accepted. A flow whose first parts expired was not."""
-    client = shard.client()
-    return all(client.execute(call) for call in calls)
 
 
 def _parts(found: Sequence[tuple[int, str, int]]) -> Iterator[list[tuple[int, str, int]]]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from django.db import connections, router, transaction
+from django.db import connections, models, router, transaction
 from django.utils import timezone
 
 from django_redis_components.contrib.outbox.models import OutboxEntry
 from django_redis_components.taskqueue.outbox import FORMAT, OutboxRow
 
-#: Most rows that are counted for a page.
+#: Most rows of a database that are read for figures: the oldest ones, of all connections.
 MAX_COUNTED = 10_000
 #: The fields that are written, in the order of the model.
 _FIELDS = [field for field in OutboxEntry._meta.local_concrete_fields if not field.primary_key]
@@ -48,8 +49,8 @@ class Backlog:
     """The rows of a connection in all databases. Rows of the last seconds may have been sent.
 
     Attributes:
-        count: their number, at most `MAX_COUNTED` of each database.
-        is_cut: whether there are more.
+        count: their number among the oldest `MAX_COUNTED` of each database.
+        is_cut: whether a database in which it has some has more rows, of any connection.
         oldest_at: when the oldest one was written; None without rows.
         missing: aliases of databases without the table.
     """
@@ -72,23 +73,43 @@ def has_table(database: str) -> bool:
         return OutboxEntry._meta.db_table in connection.introspection.table_names(cursor)
 
 
+@contextlib.contextmanager
+def databases_closed_again() -> Iterator[None]:
+    """Close the connections that the block opens: the thread of an exporter ends after a scrape without doing so."""
+    opened = [connections[alias] for alias in databases() if connections[alias].connection is None]
+    try:
+        yield
+    finally:
+        for connection in opened:
+            connection.close()
+
+
 def read_backlog(using: str) -> Backlog:
-    """Return the backlog of a connection.
+    """Return the backlog of a connection, at a cost that does not grow with the number of rows.
 
     Raises:
         django.db.Error: a database cannot be read.
     """
-    count, is_cut, oldest, missing = 0, False, [], []
-    for alias in databases():
-        if not has_table(alias):
-            missing.append(alias)
-            continue
-        rows = OutboxEntry._base_manager.using(alias).filter(using=using)
-        found = rows.order_by()[: MAX_COUNTED + 1].count()
-        first = rows.order_by("pk").values_list("created_at", flat=True).first()
-        count, is_cut = count + min(found, MAX_COUNTED), is_cut or found > MAX_COUNTED
-        oldest += [first] if first else []
-    return Backlog(count, is_cut, min(oldest, default=None), tuple(missing))
+    missing = [alias for alias in databases() if not has_table(alias)]
+    found = [read_database(alias).get(using) for alias in databases() if alias not in missing]
+    backlogs = [backlog for backlog in found if backlog is not None]
+    oldest = min((each.oldest_at for each in backlogs if each.oldest_at), default=None)
+    count, is_cut = sum(each.count for each in backlogs), any(each.is_cut for each in backlogs)
+    return Backlog(count, is_cut, oldest, tuple(missing))
+
+
+def read_database(database: str) -> dict[str, Backlog]:
+    """Return the backlogs in one database, by the connections of its oldest `MAX_COUNTED` rows.
+
+    Raises:
+        django.db.Error: it cannot be read.
+    """
+    rows = OutboxEntry._base_manager.using(database)
+    next_row = rows.order_by("pk").values_list("pk", flat=True)[MAX_COUNTED : MAX_COUNTED + 1].first()
+    if next_row is not None:
+        rows = rows.filter(pk__lt=next_row)
+    found = rows.order_by("using").values_list("using").annotate(models.Count("pk"), models.Min("created_at"))
+    return {using: Backlog(count, next_row is not None, oldest) for using, count, oldest in found}
 
 
 def find_tokens(database: str, tokens: Sequence[str]) -> list[str]:

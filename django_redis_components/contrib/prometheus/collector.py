@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from django.db import Error as DatabaseError
+from django.utils import timezone
 from redis.exceptions import RedisError
 
-from django_redis_components.contrib.prometheus.families import families_of, shard_families, up_family
+from django_redis_components.contrib.prometheus.families import (
+    families_of,
+    outbox_families,
+    shard_families,
+    up_family,
+)
 from django_redis_components.core.exceptions import RedisComponentsError, missing_extra
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import run
@@ -18,6 +25,7 @@ from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
 from django_redis_components.dashboard.gather import GatherResult, gather
 from django_redis_components.dashboard.problems.incidents import Incident
 from django_redis_components.dashboard.problems.storage import read_state
+from django_redis_components.taskqueue import outbox
 from django_redis_components.taskqueue.shards import shards_of
 from django_redis_components.taskqueue.stats.merging import merged_overview, merged_totals
 from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOverview, read_overview
@@ -33,6 +41,7 @@ class RedisComponentsCollector:
     """Collects the metrics of the task queue; a Collector of ``prometheus_client``.
 
     While Redis cannot be read, the only metric is ``redis_components_up`` with the value 0, and a warning is logged.
+    With the outbox its metrics follow: they are read from the database.
 
     Attributes:
         cost: commands and round trips of all scrapes of this collector.
@@ -71,6 +80,21 @@ class RedisComponentsCollector:
             yield from families_of(overview, totals, incidents)
             if len(overviews) > 1:
                 yield from shard_families(overviews)
+        if outbox.is_installed():
+            yield from self._outbox()
+
+    def _outbox(self) -> Iterator[Metric]:
+        """Yield the metrics of the outbox; none if a database cannot be read."""
+        from django_redis_components.contrib.outbox import storage  # a site without the app has no such model
+
+        try:
+            with storage.databases_closed_again():
+                backlog = storage.read_backlog(self._using or conf.settings().dashboard.using)
+        except DatabaseError as exc:
+            logger.warning("The metrics of the outbox cannot be read: %s", one_line(str(exc)))
+            return
+        waited_s = 0.0 if backlog.oldest_at is None else (timezone.now() - backlog.oldest_at).total_seconds()
+        yield from outbox_families(backlog.count, max(0.0, waited_s))
 
     def _read(self) -> tuple[dict[str, TaskQueueOverview | None], list[QueueTotals], list[Incident]]:
         """Read all shards: the overview of each by its name, None if it does not answer; totals; incidents.

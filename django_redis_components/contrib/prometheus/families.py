@@ -61,6 +61,14 @@ def shard_families(overviews: Mapping[str, TaskQueueOverview | None]) -> Iterato
     yield _gauge(f"{QUEUE}_shard_oldest_task_age_seconds", text, ("shard",), ages)
 
 
+def outbox_families(count: int, oldest_age_s: float) -> Iterator[Metric]:
+    """Yield the metrics of the outbox."""
+    text = "Calls that wait in the outbox until the relay has sent or deleted them; at most 10,000 of a database."
+    yield _gauge(f"{PREFIX}_outbox_rows", text, (), [((), count)])
+    text = "Age of the oldest call in the outbox; 0 if none waits."
+    yield _gauge(f"{PREFIX}_outbox_oldest_row_age_seconds", text, (), [((), oldest_age_s)])
+
+
 def _problems(incidents: Sequence[Incident], now: float) -> Metric:
     """Return how many problems of a code there are; without the subjects, whose number has no bound."""
     counts = Counter((each.code, each.severity, "true" if each.is_acknowledged(now) else "false") for each in incidents)

@@ -21,6 +21,7 @@ GROUPS = {
     "workers": "list worker processes; quiet, resume, restart or stop them; change their pools",
     "schedules": "list periodic tasks; run, pause, resume or remove one; export and import them",
     "flows": "show the tasks of a flow (a chain or a group)",
+    "outbox": "show the rows that wait in the outbox, and the active relay",
     "locks": "list the holders of locks and semaphores; release one",
     "limits": "list rate limits; show, reset, block or unblock a key",
     "analytics": "report, export and erase what analytics has counted",

@@ -233,17 +233,22 @@ def _chunks(parts: list[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
         yield chunk
 
 
-def enqueue_flow(prepared: PreparedFlow) -> Flow[None]:
-    """Write a flow, up to 400 tasks in a round trip. No task starts before the last chunk is written."""
-    flow, results = prepared.result, prepared.results
+def enqueue_flow(prepared: PreparedFlow) -> Flow[bool]:
+    """Write a flow, up to 400 tasks in a round trip. No task starts before the last chunk is written.
+
+    Returns:
+        Whether this has written it; False if the relay of the outbox has.
+    """
+    flow, results, accepted_us = prepared.result, prepared.results, 0
     for number, call in enumerate(prepared.calls):
         accepted_us = yield call
         if not accepted_us:
             raise TaskQueueError(f"Flow {flow.id} was not accepted: enqueueing it took more than an hour.")
         for result in results[number * CHUNK : (number + 1) * CHUNK]:
-            result._set_accepted(accepted_us, TaskOptions() if result.state == "waiting" else result.task.options)
+            result._set_accepted(abs(accepted_us), TaskOptions() if result.state == "waiting" else result.task.options)
     if len(results) > MAX_STARTED:
         yield from _start(flow)
+    return accepted_us > 0
 
 
 def _start(flow: FlowResult) -> Flow[None]:
@@ -260,7 +265,7 @@ def _send(prepared: PreparedFlow) -> Steps[None]:
     """Enqueue a flow in one of the shards that may have it."""
     flow = prepared.result
 
-    def moved(shard: Shard) -> Flow[None]:
+    def moved(shard: Shard) -> Flow[bool]:
         flow._shard = shard
         _set_shard(prepared.results, shard)
         for call in prepared.calls:
@@ -294,8 +299,7 @@ def send_on_commit(prepared: PreparedFlow) -> bool:
 
 
 def _send_stored(prepared: PreparedFlow, stored_at: float) -> None:
-    outbox.try_to_send(enqueue_flow(prepared), prepared.result._shard, stored_at)
-    if prepared.results[-1].enqueued_at is not None:  # else Redis is away, and the relay sends it
+    if outbox.try_to_send(enqueue_flow(prepared), prepared.result._shard, stored_at):  # else the relay has, or will
         pipeline.notify_enqueued(prepared.results)
 
 

@@ -160,7 +160,10 @@ class Middleware:
         """Add headers or metadata to a task, or refuse it by raising. Called on the caller's event loop, too."""
 
     def after_enqueue(self, result: TaskResult) -> None:
-        """Called when Redis has accepted a task; not for duplicates."""
+        """Called when Redis has accepted a task; not for duplicates.
+
+        The relay of the outbox calls it for what it sends; then `result.task` may be None.
+        """
 
     async def aafter_enqueue(self, result: TaskResult) -> None:
         """See `after_enqueue`. By default that is called, in Django's thread for synchronous code."""

@@ -74,6 +74,31 @@ class TaskMessage:
         return (self.id, self.queue, self.due, self.priority, self.unique, self.expires, *fields)
 
 
+def record_of(arguments: Sequence[Any], accepted_us: int) -> dict[str, bytes]:
+    """Return the record of a task that was accepted, without what only the server knows.
+
+    Args:
+        arguments: those of enqueue.lua.
+        accepted_us: when, in microseconds since the epoch.
+    """
+    _, queue, due, _, _, expires, *parts = arguments
+    fields = [part if isinstance(part, bytes) else str(part).encode() for part in (Field.queue, queue, *parts)]
+    record = {name.decode(): value for name, value in zip(fields[::2], fields[1::2], strict=True)}
+    record[Field.enqueued_at_us] = str(accepted_us).encode()
+    accepted_ms = -(-accepted_us // 1_000)  # rounded up, as the script does
+    due_ms = _at_ms(due, accepted_ms) if due else 0
+    if due_ms > accepted_ms:
+        record[Field.due_at_ms] = str(due_ms).encode()
+    if expires:
+        record[Field.expiry] = str(_at_ms(expires.split(" ")[0], max(accepted_us // 1_000, due_ms))).encode()
+    return record
+
+
+def _at_ms(when: str, start_ms: int) -> int:
+    """Return a time that the scripts take, see `options.when`."""
+    return start_ms + int(when) if when.startswith("+") else int(when)
+
+
 def check_size(name: str, body: bytes) -> None:
     """Refuse arguments that are too large.
 

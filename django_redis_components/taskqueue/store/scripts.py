@@ -20,7 +20,7 @@ ENQUEUE = _script(
 )
 ENQUEUE_PLAIN = _script("enqueue/enqueue_plain", args=("queue", "name", "tasks*"))
 ENQUEUE_MANY = _script("enqueue/enqueue_many", args=("tasks*",))
-ENQUEUE_ONCE = _script("enqueue/enqueue_once", args=("tasks*",))
+ENQUEUE_ONCE = _script("enqueue/enqueue_once", args=("sender", "tasks*"))
 FETCH = _script(
     "fetch/fetch",
     args=(

@@ -45,9 +45,9 @@ def relay_once() -> None:
 
 
 @contextmanager
-def nothing_is_sent() -> Iterator[None]:
+def nothing_is_sent(using: str = "default") -> Iterator[None]:
     """Let processes send nothing after their commits, as while Redis is known to be away."""
-    circuit_breaker.breaker_for("default").record_failure(3_600)
+    circuit_breaker.breaker_for(using).record_failure(3_600)
     try:
         yield
     finally:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from django.core.management import call_command
@@ -27,6 +28,22 @@ pytestmark = pytest.mark.integration
 
 WORK = "tests.contrib.outbox.work"
 
+#: Where a process can die between the INSERT of a row and the end of its deletion.
+POINTS = [
+    "before_commit",
+    "after_commit",
+    "after_send",
+    "before_relay",
+    "after_relay",
+    "before_delete_commits",
+    "after_delete",
+]
+
+
+def words_of_committed_tasks() -> list[str]:
+    """Return the arguments of the tasks that `die_at_each` has committed."""
+    return sorted(f"{point} {number}" for point in POINTS[1:] for number in (1, 2))
+
 
 def arguments_of_ready_tasks() -> list[Any]:
     """Return the first argument of each ready task, in order."""
@@ -38,18 +55,17 @@ def arguments_of_ready_tasks() -> list[Any]:
 def test_process_that_is_killed_loses_nothing_and_doubles_nothing(
     redis_server: Store, table: None, children: Children
 ) -> None:
-    points = ["before_commit", "after_commit", "after_send", "before_relay", "after_relay", "after_delete"]
     connection.close()
-    codes = children.call(f"{WORK}:die_at_each", points, env=SITE).result()
+    codes = children.call(f"{WORK}:die_at_each", POINTS, env=SITE).result()
     for job in work_off():
         redis_server.raw.delete(base_key(redis_server, "t", job.id))  # the records expire before the rows are deleted
 
     relay_once()
     work_off()
 
-    assert codes == [-9] * len(points)
+    assert codes == [-9] * len(POINTS)
     assert row_count() == 0
-    assert sorted(recorded) == sorted(f"{point} {number}" for point in points[1:] for number in (1, 2))
+    assert sorted(recorded) == words_of_committed_tasks()
 
 
 @pytest.mark.parametrize("command", ["runpoller", "runworker"])
@@ -132,20 +148,67 @@ def run_together(children: Children, server: Postgres, target: str, calls: list[
     return children.call("tests.support.forks:run_together", f"{WORK}:{target}", calls, env=env)
 
 
-def test_two_active_relays_send_each_task_once(
-    redis_server: Store, children: Children, server: Postgres, postgres: Any
-) -> None:
+def insert_rows(postgres: Any, count: int) -> None:
+    """Insert rows of tasks; the number of the row is the argument of the task."""
     body = '{"task":["%d","default","",0,"","","n","tests.taskqueue.tasks.note","b","[[%d],{}]"]}'
     with postgres.cursor() as cursor:
         cursor.executemany(
             'INSERT INTO django_redis_components_outbox ("using", token, format, message, size, created_at)'
             " VALUES ('default', %s, 1, %s, 100, now())",
-            [(str(number), (body % (number, number)).encode()) for number in range(2_000)],
+            [(str(number), (body % (number, number)).encode()) for number in range(count)],
         )
+
+
+def test_two_active_relays_send_each_task_once(
+    redis_server: Store, children: Children, server: Postgres, postgres: Any
+) -> None:
+    insert_rows(postgres, 2_000)
 
     run_together(children, server, "relay_all", [[], []]).result()
 
     assert sorted(arguments_of_ready_tasks()) == list(range(2_000))
+
+
+def test_killed_processes_lose_and_double_nothing_on_a_database_that_locks_rows(
+    redis_server: Store, children: Children, server: Postgres, postgres: Any
+) -> None:
+    env = SITE | {"TEST_POSTGRES_PORT": str(server.port)}
+
+    codes = children.call(f"{WORK}:die_at_each", POINTS, env=env).result()
+    run_together(children, server, "relay_all", [[]]).result()
+
+    assert codes == [-9] * len(POINTS)
+    assert sorted(arguments_of_ready_tasks()) == words_of_committed_tasks()
+
+
+def test_relay_whose_database_connection_ends_at_any_step_sends_each_task_and_signal_once(
+    redis_server: Store, children: Children, server: Postgres, postgres: Any
+) -> None:
+    insert_rows(postgres, 20)
+    points = ["before_relay", "after_relay", "before_delete_commits", "after_delete"] * 2
+
+    [sent] = cast(Any, run_together(children, server, "relay_through_failures", [[points]]).result())
+
+    assert sorted(sent) == list(range(20))
+    assert sorted(arguments_of_ready_tasks()) == list(range(20))
+
+
+def test_restart_of_the_database_in_the_middle_of_a_batch_repeats_neither_tasks_nor_signals(
+    redis_server: Store, children: Children, server: Postgres, postgres: Any, tmp_path: Path
+) -> None:
+    insert_rows(postgres, 120)
+    postgres.close()
+    child = run_together(children, server, "relay_beside_a_restart", [[str(tmp_path)]])
+    eventually((tmp_path / "sent").exists)
+    assert ready() == 50
+
+    server.stop()
+    server.start()
+    (tmp_path / "restarted").touch()
+
+    [sent] = cast(Any, child.result())
+    assert sorted(sent) == list(range(120))
+    assert sorted(arguments_of_ready_tasks()) == list(range(120))
 
 
 def test_what_the_database_has_committed_is_sent_after_its_restart_and_nothing_else(

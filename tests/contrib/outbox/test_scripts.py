@@ -21,9 +21,9 @@ from tests.taskqueue.tasks import add
 pytestmark = [pytest.mark.integration, pytest.mark.contract]
 
 
-def accept(*messages: Any) -> list[Any]:
+def accept(*messages: Any, sender: int = outbox.COMMITTER) -> list[Any]:
     tasks = [(outbox.token_of(message), message.arguments) for message in messages]
-    replies: list[Any] = connections.client().execute(outbox.send_once(home(), tasks))
+    replies: list[Any] = connections.client().execute(outbox.send_once(home(), tasks, sender))
     return replies
 
 
@@ -41,6 +41,18 @@ def test_task_is_accepted_once_for_its_row(store: Store) -> None:
     assert accepted[1] == accepted[0] + 1
     assert tokens(store) == [first.id, second.id]
     assert ready() == 2
+
+
+@pytest.mark.parametrize("sender", range(4))
+def test_reply_says_whether_another_sender_has_sent_the_row(store: Store, sender: int) -> None:
+    message = message_of(1, 1)
+
+    accepted = accept(message, sender=sender)
+
+    replies = [accept(message, sender=number) for number in range(4)]
+    assert replies == [accepted if number == sender else [-accepted[0]] for number in range(4)]
+    [(_, score)] = store.raw.zrange(base_key(store, "outbox"), 0, -1, withscores=True)
+    assert (int(score), outbox.sender_in(score)) == (accepted[0], sender)
 
 
 def test_task_with_the_unique_key_of_another_is_not_accepted(store: Store) -> None:
@@ -102,5 +114,8 @@ def test_flow_is_accepted_once_for_its_row(store: Store, settings: Any) -> None:
     store.raw.delete(base_key(store, "flow", flow.id), *(base_key(store, "t", each.id) for each in flow.results))
 
     assert [client.execute(call) for call in prepared.calls] == [accepted]
+    row = outbox.row_of_flow(home(), flow.id, prepared.calls)
+    [(_, _, calls)] = outbox.calls_of("default", [row], sender=3)
+    assert [client.execute(call) for call in calls] == [-accepted]
     assert tokens(store) == [flow.id]
     assert not store.raw.exists(base_key(store, "flow", flow.id))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from django.db import Error as DatabaseError
@@ -14,12 +16,15 @@ from django_redis_components.contrib.outbox import relay as relay_module
 from django_redis_components.contrib.outbox.models import OutboxEntry
 from django_redis_components.contrib.outbox.relay import Relay, relaying
 from django_redis_components.core import circuit_breaker
-from django_redis_components.taskqueue import failpoints
+from django_redis_components.taskqueue import failpoints, signals
+from tests.support import eventually
 from tests.taskqueue.tasks import note
 
 
 class NoLease:
     """In place of the lock: this relay is active, whatever the others are."""
+
+    fencing_token = 1
 
     def __init__(self, *_: Any, **__: Any) -> None: ...
 
@@ -77,6 +82,74 @@ def relay_all() -> None:
     relay = Relay("default")
     while OutboxEntry._base_manager.exists():
         relay.step()
+
+
+def relay_through_failures(points: list[str]) -> list[int]:
+    """Relay until no row is left; at each of the failpoints the server ends the connection to the database once.
+
+    Returns:
+        The first arguments of the tasks whose signals were sent.
+    """
+    left = list(points)
+
+    def fail(name: str) -> None:
+        if left and name == left[0]:
+            left.pop(0)
+            end_connection()
+
+    sent = record_signals()
+    failpoints.hook = fail
+    relay_with_errors(batch=3)
+    assert not left
+    return sent
+
+
+def relay_beside_a_restart(folder: str) -> list[int]:
+    """Relay until no row is left; after the first tasks were sent, wait until the database was restarted.
+
+    Returns:
+        See `relay_through_failures`.
+    """
+
+    def wait(name: str) -> None:
+        if name == "after_relay":
+            failpoints.hook = None
+            Path(folder, "sent").touch()
+            eventually(Path(folder, "restarted").exists)
+
+    sent = record_signals()
+    failpoints.hook = wait
+    relay_with_errors(batch=50)
+    return sent
+
+
+def record_signals() -> list[int]:
+    """Return a list that gets the first argument of each task whose signal is sent."""
+    sent: list[int] = []
+    signals.task_enqueued.connect(lambda task_result, **_: sent.append(task_result.args[0]), weak=False)
+    return sent
+
+
+def relay_with_errors(batch: int) -> None:
+    """Relay until no row is left, also if the database fails."""
+    relay_module.Lock = NoLease  # type: ignore[assignment,misc]
+    relay_module.BATCH = batch
+    relay, has_rows = Relay("default"), True
+    while has_rows:
+        relay.step()
+        with suppress(DatabaseError):
+            has_rows = OutboxEntry._base_manager.exists()
+        connection.close_if_unusable_or_obsolete()
+
+
+def end_connection() -> None:
+    """Let the server end this thread's connection to the database, as in a failover."""
+    import psycopg
+
+    options = connection.settings_dict
+    pid = connection.connection.info.backend_pid
+    with psycopg.connect(host=options["HOST"], port=options["PORT"], user=options["USER"], dbname="postgres") as other:
+        other.execute("SELECT pg_terminate_backend(%s, 10000)", [pid])
 
 
 def order(first: int, seconds: float) -> int:

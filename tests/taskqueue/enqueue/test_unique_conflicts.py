@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import threading
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import transaction
+from django.utils import timezone
 
 from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import Concurrency, InvalidTask, TaskResult, Unique, get_queue
+from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.store.scripts import ENQUEUE, ENQUEUE_MANY
@@ -470,6 +473,111 @@ def test_delay_as_long_as_the_key_is_refused() -> None:
         timed.using(run_after=60)
     timed.using(run_after=59)
     add.using(unique=Unique(until=60), run_after=600)
+
+
+def bounded(task: Any, max_wait: float = 60, **options: Any) -> Any:
+    """Return a copy of a task whose calls cannot move it beyond `max_wait` after the first one."""
+    unique = dataclasses.replace(task.options.unique, max_wait=max_wait)
+    return task.using(**{"unique": unique, "run_after": 60, **options})
+
+
+def waits_ms(store: Store, result: TaskResult) -> int:
+    """Milliseconds from the acceptance of the first call until the task is due, as the queue has it."""
+    record = base_key(store, "t", result.id)
+    accepted_us, due_ms = (int(value) for value in store.raw.hmget(record, Field.enqueued_at_us, Field.due_at_ms))
+    score = store.raw.zscore(queue_key(store, "scheduled", result.queue_name), result.id)
+    assert score is not None
+    assert math.ceil(score) == due_ms
+    return due_ms - -(-accepted_us // 1_000)
+
+
+@pytest.mark.contract
+@pytest.mark.parametrize("task", [latest, extended], ids=["replace", "extend"])
+def test_calls_move_a_task_to_max_wait_after_the_first_at_most(store: Store, task: Any) -> None:
+    first = bounded(task, max_wait=90).enqueue("a", 1)
+    assert waits_ms(store, first) == 60_000
+
+    bounded(task, max_wait=90, run_after=70).enqueue("a", 2)
+    assert 70_000 <= waits_ms(store, first) <= 90_000
+    for number in range(3, 6):
+        last = bounded(task, max_wait=90, run_after=90).enqueue("a", number)
+        assert waits_ms(store, first) == 90_000
+
+    first.refresh()
+    assert (last, last.run_after) == (first, first.run_after)
+    assert first.args == ["a", 5 if task is latest else 1]
+    fall_due(store, first)
+    assert ran() == [first.id]
+    assert waits_ms(store, bounded(task, max_wait=90).enqueue("a", 6)) == 60_000, "the next first call counts anew"
+
+
+@pytest.mark.contract
+@pytest.mark.parametrize("task", [latest, extended], ids=["replace", "extend"])
+def test_max_wait_is_exact_with_two_clients_at_once(store: Store, task: Any) -> None:
+    def call(client: int) -> list[TaskResult]:
+        return [bounded(task).enqueue("a", number) for number in range(15)]
+
+    results = [result for some in run_together(2, call) for result in some]
+
+    assert len({result.id for result in results}) == 1
+    assert waits_ms(store, results[0]) == 60_000
+
+
+def test_shorter_max_wait_of_a_later_call_makes_the_task_due_at_once(store: Store) -> None:
+    first = bounded(latest).enqueue("a", 1)
+    store.raw.hincrby(base_key(store, "t", first.id), Field.enqueued_at_us, -10_000_000)
+
+    again = bounded(latest, max_wait=10, run_after=10).enqueue("a", 2)
+
+    assert (again, again.state, ran()) == (first, "ready", [first.id])
+
+
+def test_call_of_a_batch_cannot_move_its_task_beyond_max_wait(store: Store) -> None:
+    results = bounded(latest).enqueue_many([(("a", number), {}) for number in range(3)])
+    bounded(latest).enqueue_many([(("a", number), {}) for number in range(3)])
+
+    assert len({result.id for result in results}) == 1
+    assert waits_ms(store, results[0]) == 60_000
+
+
+def test_captured_task_is_moved_to_max_wait_at_most() -> None:
+    with captured():
+        first = bounded(latest).enqueue("a", 1)
+        again = bounded(latest).enqueue("a", 2)
+
+    assert (again, again.args) == (first, ["a", 2])
+    assert again.run_after is not None
+    assert again.enqueued_at is not None
+    assert (again.run_after - again.enqueued_at).total_seconds() < 60.001
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        (
+            {"max_wait": 60},
+            ValueError,
+            r'^max_wait=60 with on_conflict="return": such a call does not move',
+        ),
+        ({"max_wait": 0, "on_conflict": "extend"}, ValueError, r"^max_wait"),
+        ({"max_wait": -1, "on_conflict": "extend"}, ValueError, r"^max_wait"),
+        ({"max_wait": "60", "on_conflict": "extend"}, TypeError, r"^max_wait"),
+        ({"max_wait": True, "on_conflict": "extend"}, TypeError, r"^max_wait"),
+    ],
+)
+def test_wrong_max_wait_is_named(options: dict[str, Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        Unique(**options)
+
+
+def test_first_call_that_is_due_after_max_wait_is_refused() -> None:
+    text = r"with max_wait=60: the first call would be due after max_wait\. Use a longer max_wait\.$"
+
+    for late in (61, timedelta(minutes=2), timezone.now() + timedelta(hours=1)):
+        with pytest.raises(InvalidTask, match=text):
+            bounded(latest, run_after=late)
+    bounded(latest, run_after=timezone.now() + timedelta(seconds=30))
+    bounded(latest, run_after=None)
 
 
 def test_captured_tasks_are_replaced_and_extended() -> None:

@@ -6,7 +6,8 @@
 -- ARGV[3] due  empty: at once; "+ms": milliseconds from now; else milliseconds since the epoch
 -- ARGV[4] priority  -100 to 100
 -- ARGV[5] unique  empty, or the unique claim: manner and digest of the key, "f…", "s…" or "t… ttl_ms", and after that
---         what happens to a pending task that has the key: nothing, " replace" or " extend"
+--         what happens to a pending task that has the key: nothing, " replace" or " extend", and then nothing or " max_wait_ms":
+--         the latest due time that such calls can give the task, counted from its acceptance
 -- ARGV[6] expires  empty, or the moment after which the task does not start and the record's TTL then: "+ms ms", counted
 --         from now or from the due time, or "ms ms"
 -- ARGV[7..] fields  pairs of field and value for the record

@@ -1,18 +1,21 @@
 -- Accept tasks of the outbox in order, each as enqueue.lua does, and once for its row: also after its record was deleted.
 -- Precondition: that of enqueue.lua for each of them; at most 1,000. The row of each was committed.
 -- KEYS[1] base  string prefix of the tag's keys
--- ARGV[1..] tasks  for each task: the token of its row, n, and the n arguments of enqueue.lua
+-- ARGV[1] sender  number below 4 of who sends them: 0 the process that committed, else a relay; it is stored with the tokens
+-- ARGV[2..] tasks  for each task: the token of its row, n, and the n arguments of enqueue.lua
 -- DERIVED base:outbox zset, base:t:<id> hash, base:q:<queue>:ready list, :scheduled, :priority, :grouped, :turns zsets,
 --         :purged_at_us string, base:sequence string, base:queues, :wakeup:* zsets, base:paused hash, base:unique:<digest>, :limit:* strings; and
 --         of a task that the call changes base:reply:<id> string, base:q:<queue>:* lists, zsets and hashes, base:rate:*
 --         string, base:holders:*, :concurrency_waiters:* zsets
--- Returns for each task what enqueue.lua returns: above 0, or {id, record}; above 0 for a row whose task was accepted before
+-- Returns for each task what enqueue.lua returns: above 0, or {id, record}; for a row that was accepted before the same time,
+--         below 0 if another sender has sent it
 -- Cost: O(tasks) times that of enqueue.lua, and O(log n) in the rows sent lately
 local base = KEYS[1]
+local sender = tonumber(ARGV[1])
 -- @include accept
+-- @include outbox_token
 
 local ctx = new_context(base)
-local rows = base_key(ctx, K.outbox)
 
 -- Accept the task that args[first] to args[last] describe, and push it alone: an error of a later task must not leave it
 -- in no list.
@@ -25,13 +28,13 @@ local function accept_and_push(at_us, first, last)
 end
 
 local accepted = {}
-local index = 1
+local index = 2
 while index <= #ARGV do
   local token, first = ARGV[index], index + 2
   local last = first + ARGV[index + 1] - 1
-  local accepted_before = redis.call("ZSCORE", rows, token)
+  local accepted_before = token_reply(ctx, token, sender)
   if accepted_before then
-    accepted[#accepted + 1] = tonumber(accepted_before)
+    accepted[#accepted + 1] = accepted_before
   else
     local at_us = ctx.now_us + #accepted
     local is_accepted, reply = pcall(accept_and_push, at_us, first, last)
@@ -39,7 +42,7 @@ while index <= #ARGV do
       redis.call("DEL", task_key(ctx, ARGV[first]))
       error(reply)
     end
-    redis.call("ZADD", rows, at_us, token)
+    add_token(ctx, token, at_us, sender)
     accepted[#accepted + 1] = reply
   end
   index = last + 1

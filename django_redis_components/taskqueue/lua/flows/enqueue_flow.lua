@@ -9,13 +9,15 @@
 -- ARGV[5] failed_ttl_ms  how long it is kept otherwise
 -- ARGV[6] on_error  number of the task that runs when another fails; empty: none
 -- ARGV[7] result_of  JSON: the numbers of the tasks whose results are the flow's
--- ARGV[8] row  empty, or the token of the flow's row in the outbox: then it is accepted once, also after it was deleted
+-- ARGV[8] row  empty, or the token of the flow's row in the outbox: then it is accepted once, also after it was deleted. A relay
+--         adds a space and its number, see enqueue_once.lua
 -- ARGV[9..] nodes  for each task: number, followers, open parents, n, and the n arguments of enqueue.lua. The number of
 --          the on_complete task is tasks + 1, that of the on_success task tasks + 2
 -- DERIVED base:flow:<flow> hash, base:t:<id> hash, base:q:<queue>:ready list, :scheduled, :priority, :waiting, :grouped,
 --         :turns zsets, base:sequence string, base:queues, :unfinished_flows, :partial_flows, :flow_work, :wakeup:* zsets, base:paused hash, base:limit:* strings,
 --         base:outbox zset
 -- Returns above 0: microseconds since the epoch at which this part was accepted
+-- Returns below 0: the same, of a row that another sender has sent
 -- Returns 0: earlier parts have expired, and no task was started
 -- Cost: O(tasks) times O(log n)
 local base = KEYS[1]
@@ -26,14 +28,15 @@ local ttl_ms = ARGV[4]
 local failed_ttl_ms = ARGV[5]
 local on_error = ARGV[6]
 local result_of = ARGV[7]
-local row = ARGV[8]
 -- @include flow_accept
+-- @include outbox_token
 -- @lazy flow_work: begin_flow
 
 local ctx = new_context(base)
 local key = base_key(ctx, K.flow, flow_id)
-local accepted_before = redis.call("HGET", key, FLOW.enqueued_at_us)
-  or row ~= "" and redis.call("ZSCORE", base_key(ctx, K.outbox), row)
+local row, sender = string.match(ARGV[8], "^(%S*) ?(%d?)$")
+sender = tonumber(sender) or 0
+local accepted_before = row ~= "" and token_reply(ctx, row, sender) or redis.call("HGET", key, FLOW.enqueued_at_us)
 if accepted_before then
   return tonumber(accepted_before)
 end
@@ -66,7 +69,7 @@ redis.call("HSET", key, FLOW.enqueued_at_us, ctx.now_us, FLOW.tasks, tasks, FLOW
   FLOW.ttl_ms, ttl_ms, FLOW.failed_ttl_ms, failed_ttl_ms, FLOW.result_of, result_of)
 redis.call("ZADD", base_key(ctx, K.unfinished_flows), ctx.now_ms, flow_id)
 if row ~= "" then
-  redis.call("ZADD", base_key(ctx, K.outbox), ctx.now_us, row)
+  add_token(ctx, row, ctx.now_us, sender)
 end
 if on_error ~= "" then
   redis.call("HSET", key, FLOW.on_error, on_error)

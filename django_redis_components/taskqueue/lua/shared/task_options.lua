@@ -7,7 +7,7 @@
 -- Acquire the unique key. Return the id of the task that has it, if another does, changed as the claim says.
 local function acquire_claim(ctx, at_us, due_ms, args, first, last)
   local id, claim = args[first], args[first + 4]
-  local manner_and_digest, ttl_ms, on_conflict = string.match(claim, "^(%S+) ?(%d*) ?(%a*)$")
+  local manner_and_digest, ttl_ms, on_conflict, max_wait_ms = string.match(claim, "^(%S+) ?(%d*) ?(%a*) ?(%d*)$")
   ttl_ms = ttl_ms ~= "" and ttl_ms or nil
   -- A repeated call has changed a task before, which may have started or finished since.
   local other = on_conflict ~= "" and redis.call("GET", base_key(ctx, K.reply, id))
@@ -19,6 +19,7 @@ local function acquire_claim(ctx, at_us, due_ms, args, first, last)
     unique_conflict().resolve(ctx, other, on_conflict, {
       id = id, queue = args[first + 1], due_ms = due_ms, priority = args[first + 3], claim = manner_and_digest,
       ttl_ms = ttl_ms, expires = args[first + 5], at_us = at_us, fields = { unpack(args, first + 6, last) },
+      max_wait_ms = tonumber(max_wait_ms),
     })
   elseif not other then
     redis.call("HSET", task_key(ctx, id), F.unique_claim, manner_and_digest)

@@ -101,10 +101,13 @@ local function extend(ctx, id, call)
 end
 
 -- Apply a call to the task that has its unique key, if that task is pending. `call`: id, queue, due_ms, priority, claim, ttl_ms,
--- expires, at_us, fields.
+-- expires, at_us, fields; and max_wait_ms, if the task must be due by that time after its first call.
 local function resolve(ctx, id, on_conflict, call)
-  local state = redis.call("HGET", task_key(ctx, id), F.state)
+  local state, accepted_us = unpack(redis.call("HMGET", task_key(ctx, id), F.state, F.enqueued_at_us))
   if state ~= S.running and not is_final(state) then
+    if call.max_wait_ms then
+      call.due_ms = math.min(call.due_ms, math.ceil(accepted_us / 1000) + call.max_wait_ms)
+    end
     local apply = on_conflict == "replace" and replace or extend
     apply(ctx, id, call)
     flush(ctx)
