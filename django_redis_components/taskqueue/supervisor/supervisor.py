@@ -184,6 +184,7 @@ class Supervisor:
         self._kill_at = time.monotonic() + (self._grace_s if stops == 1 else 0.0) + KILL_AFTER_S
         for child in self._children:
             if stops > 1:
+                child.signal(signal.SIGTERM)
                 child.signal(STOP_NOW)
             elif child.state() != "stopping":  # its own grace period has begun before
                 child.stop(self._kill_at)

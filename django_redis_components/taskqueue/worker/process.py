@@ -173,7 +173,9 @@ class _StopRequests:
     """Stop signals and the supervisor's commands.
 
     A process may receive SIGTERM more than once: from whatever sends it to the whole process group, and from the
-    supervisor. Only `STOP_NOW`, which the supervisor sends after its own second signal, ends the grace period.
+    supervisor. Only `STOP_NOW`, which the supervisor sends with SIGTERM after its own second signal, ends the grace
+    period. Alone, sent by a task for example, it stops the process as SIGTERM does: otherwise that task, which returns
+    to its queue without an attempt, would end each process that gets it.
 
     Attributes:
         stop_fd: becomes readable at the first stop signal, and stays so.
@@ -184,6 +186,7 @@ class _StopRequests:
 
     def __init__(self, command_fd: int) -> None:
         self.count = 0
+        self._is_urgent = False
         self.commands = CommandReader(command_fd)
         self.orphaned_at = float("inf")
         self.quiet = self._is_stop_fd_set = False
@@ -196,17 +199,23 @@ class _StopRequests:
         forks.close_in_children(command_fd, self.stop_fd, self._write_fd, self.wake_fd, self._wake_write)
         forks.set_wakeup_fd(self._wake_write)
         forks.set_signal_handler(signal.SIGTERM, lambda *_: self.stop())
-        forks.set_signal_handler(STOP_NOW, lambda *_: self.stop(2))
+        forks.set_signal_handler(STOP_NOW, lambda *_: self.stop_now())
         forks.set_signal_handler(QUIET, lambda *_: self.set_quiet())
         # The supervisor forwards these. With SIG_IGN the programs that tasks start would ignore them too.
         forks.set_signal_handler(signal.SIGINT, _ignore_signal)
         forks.set_signal_handler(signal.SIGHUP, _ignore_signal)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, BLOCKED_SIGNALS)
 
-    def stop(self, count: int = 1) -> None:
-        """Stop; with a count of 2 without a grace period."""
+    def stop(self) -> None:
+        """Stop; without a grace period after `stop_now`."""
         self.end_waits()
-        self.count = max(self.count, count)
+        self.count = 2 if self._is_urgent else max(1, self.count)
+
+    def stop_now(self) -> None:
+        """Stop, without a grace period if the process was asked to stop before, or is asked afterwards."""
+        self.end_waits()
+        self.count = 2 if self.count else 1
+        self._is_urgent = True
 
     def set_quiet(self) -> None:
         """Fetch nothing more, but stay."""
