@@ -207,6 +207,10 @@ class Child:
         self.is_quiet = True
         self.signal(QUIET)
 
+    def has_become_quiet(self) -> bool:
+        """Return whether a signal of another program, its own task for example, has made it quiet."""
+        return self.state() == "quiet" and not self.is_quiet and not self._restart_reason
+
     def restart(self, reason: str) -> None:
         """Let the process fetch nothing more, and exit after its running tasks; its successor starts at once."""
         self._restart_reason = reason

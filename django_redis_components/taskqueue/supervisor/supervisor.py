@@ -305,6 +305,8 @@ class Supervisor:
                 self._exit_code = 1 if self._stops else self._exit_code
                 child.signal(signal.SIGKILL)
             exit_text = child.poll_exit()
+            if child.has_become_quiet() and self._should_restart():
+                child.restart("another program has made it quiet by a signal")
             if child.heartbeat.restart_reason and self._should_restart():
                 self._restart(child, has_exited=exit_text is not None)
             if exit_text is not None:

@@ -43,6 +43,8 @@ LAST_CALLS_S = 0.5
 TERMINATED = 3
 #: Share of a limit by which processes differ, so that they are not all restarted at the same time.
 JITTER = 0.1
+#: Why a process is restarted that a signal of another program than its supervisor has stopped.
+STOPPED_BY_SIGNAL = "another program has stopped it by a signal"
 #: Bytes in a MiB.
 MIB = 1 << 20
 #: Where Linux states how many pages of this process are resident.
@@ -311,17 +313,22 @@ def _run(
     if not stops.count and policy.check(worker.finished):
         heartbeats.write(restart_reason=policy.reason)
     worker.stop()
-    return _finish_tasks(worker, stops, heartbeats, lease_s)
+    return _finish_tasks(worker, stops, heartbeats, lease_s, policy.reason or STOPPED_BY_SIGNAL)
 
 
-def _finish_tasks(worker: Worker, stops: _StopRequests, heartbeats: HeartbeatWriter, lease_s: float) -> int:
+def _finish_tasks(
+    worker: Worker, stops: _StopRequests, heartbeats: HeartbeatWriter, lease_s: float, reason: str
+) -> int:
     """Wait for the running tasks until the grace period ends, then return them to their queue.
 
     Without a supervisor the leases are not renewed: the tasks are returned before another worker gets them.
+
+    Args:
+        reason: why the supervisor restarts the process, if it has not stopped it.
     """
     deadline = time.monotonic() + to_ms(conf.settings().taskqueue.grace_s, "grace", zero=True) / 1_000
     while worker.is_alive() and stops.count < 2 and time.monotonic() < min(deadline, stops.orphaned_at + lease_s / 2):
-        heartbeats.write(quiet=True)
+        heartbeats.write(quiet=True, restart_reason=reason)
         heartbeats.wait(stops, min(HEARTBEAT_S, lease_s / 6, LAST_CHECK_S))
         if fatal := stops.execute_commands(worker):
             return _exit_because_of(fatal, worker, stops)

@@ -266,23 +266,26 @@ def test_later_copies_of_sigterm_to_a_process_leave_its_grace_period(
     assert (result.state, held.starts()) == ("successful", 1)
 
 
-@pytest.mark.parametrize("name", ["SIGQUIT", "SIGTERM"])
+@pytest.mark.parametrize(
+    ("name", "what"), [("SIGQUIT", "stopped it"), ("SIGTERM", "stopped it"), ("SIGUSR1", "made it quiet")]
+)
 def test_process_that_another_program_signals_finishes_its_task_and_is_replaced(
-    redis_server: Store, children: Children, name: str
+    redis_server: Store, children: Children, name: str, what: str
 ) -> None:
-    """A task that signals its process would otherwise return to its queue and end the next process, for ever."""
+    """Its own task, for example: it would otherwise return to its queue and end one process after the other."""
     held = Held(redis_server, "a")
     worker = queue_worker(children)
     result = hold.enqueue("a")
     pid = held.started()
 
     os.kill(pid, signal.Signals[name])
-    held.release()
 
+    worker.wait_for(f"Restarting worker process {pid}: another program has {what} by a signal.")
+    assert add.enqueue(2, 3).get(60) == 5  # by its successor
+    held.release()
     assert result.get(60) == "a"
-    worker.wait_for(f"Worker process {pid} exited (exit code 0)")
     assert (held.starts(), held.ends()) == (1, 1)
-    assert add.enqueue(2, 3).get(60) == 5
+    eventually(lambda: not is_running(pid))
 
 
 def test_process_returns_its_tasks_when_its_supervisor_dies_in_the_grace_period(
