@@ -86,6 +86,7 @@ class Supervisor:
         self._restart_at: list[float] = []
         self._short_lives = 0
         self._kill_at = float("inf")
+        self._reaped_at = time.monotonic()
         self._exit_code = 0
 
     def run(self, stops: Sequence[int] = (), quiets: Sequence[int] = ()) -> int:
@@ -296,6 +297,10 @@ class Supervisor:
 
     def _reap(self) -> None:
         now = time.monotonic()
+        if now - self._reaped_at > self._lease_s / 2:  # SIGSTOP, Ctrl-Z or `docker pause` stop all processes together
+            for child in self._children:
+                child.spare()
+        self._reaped_at = now
         for child in list(self._children):
             child.read_heartbeats()
             if self._stops == 0 and child.is_stalled(self._lease_s):

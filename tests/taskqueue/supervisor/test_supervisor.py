@@ -438,6 +438,26 @@ def test_process_without_heartbeat_is_killed_and_replaced(
     assert result.get(60) == "a"
 
 
+def test_processes_that_were_stopped_with_their_supervisor_continue(
+    redis_server: Store, children: Children, tmp_path: Path
+) -> None:
+    """Ctrl-Z, and `docker pause`. Nothing else could run the task meanwhile: its lease is renewed again."""
+    held, resumed = Held(redis_server, "a"), tmp_path / "resumed"
+    worker = children.call("tests.taskqueue.processes:worker_that_is_stopped_as_a_whole", str(resumed), env=SITE)
+    result = hold.enqueue("a")
+    pid = held.started()
+
+    resumed.with_name("stop").touch()
+    eventually(resumed.exists)
+    assert add.enqueue(2, 3).get(60) == 5
+    held.release()
+
+    assert result.get(60) == "a"
+    assert (held.starts(), held.ends(), is_running(pid)) == (1, 1, True)
+    worker.terminate()
+    worker.wait_for("done 0")
+
+
 def test_lost_lease_is_logged(redis_server: Store, children: Children, short_lease: None) -> None:
     held = Held(redis_server, "a")
     worker = queue_worker(children, "--no-poller", "--threads", "1")
