@@ -69,7 +69,8 @@ def rate_limit(
         key: "ip", "user" or "user_or_ip" of the request; a template over the call's arguments
             (``"{customer_id}"``); a function of them; None for one limit for all calls.
         cost: how much a call uses.
-        name: the limit's name; None uses the function's. Functions with the same name share their counts.
+        name: the limit's name; None uses the function's. Functions with the same name share their counts. Without a
+            name, several limits of a function that have a rate in common count apart.
         response: returns the response to a denied request, from the request and the `Decision`.
         options: algorithm, penalty, on_error, deny_cache and using of `RateLimit`.
 
@@ -78,7 +79,12 @@ def rate_limit(
     """
 
     def limited(func: Callable[..., Any], default_name: str) -> _LimitedFunction:
-        return _LimitedFunction(func, RateLimit(name or default_name, *rates, **options), key, cost, response)
+        limit = RateLimit(name or default_name, *rates, **options)
+        number = 1
+        while name is None and any(map(limit._shares_counts, _limits_of(func))):
+            number += 1
+            limit = RateLimit(_fitting(f"{default_name} {number}"), *rates, **options)
+        return _LimitedFunction(func, limit, key, cost, response)
 
     checked_key = None if callable(key) or (isinstance(key, str) and "{" in key) else key
     _LimitedFunction(_placeholder, RateLimit("option-check", *rates, **options), checked_key, cost, response)
@@ -104,11 +110,22 @@ def _wrap(func: Callable[..., Any], limited: _LimitedFunction, is_async: bool) -
     async def asynchronous(*args: Any, **kwargs: Any) -> Any:
         return await limited.acall(args, kwargs)
 
-    return markcoroutinefunction(asynchronous) if is_async else sync
+    wrapper: Any = markcoroutinefunction(asynchronous) if is_async else sync
+    wrapper._rate_limits = (*_limits_of(func), limited.limit)
+    return cast("Callable[..., Any]", wrapper)
+
+
+def _limits_of(func: Callable[..., Any]) -> tuple[RateLimit, ...]:
+    """Return the limits that a function has by other decorators."""
+    return getattr(func, "_rate_limits", ())
 
 
 class _LimitedFunction:
-    """A function and its limit."""
+    """A function and its limit.
+
+    Attributes:
+        limit: the limit.
+    """
 
     def __init__(
         self, func: Callable[..., Any], limit: RateLimit, key: Key, cost: int, respond: Respond | None
@@ -117,7 +134,7 @@ class _LimitedFunction:
         if respond is not None:
             check_callable(respond, "response", "a function of the request and the decision")
         refuse_coroutine_function(respond, "response")
-        self._func, self._limit, self._cost, self._respond = func, limit, cost, respond
+        self._func, self.limit, self._cost, self._respond = func, limit, cost, respond
         self._kind = key if key in KEY_KINDS else None
         if isinstance(key, str) and self._kind is None and "{" not in key:
             kinds = ", ".join(map(repr, KEY_KINDS))
@@ -131,7 +148,7 @@ class _LimitedFunction:
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         request = _request_of(args, kwargs)
         key = request_key(self._kind, self._require(request)) if self._kind else self._key(args, kwargs)
-        decision = self._limit.hit(key, self._cost, request=django_request(request))
+        decision = self.limit.hit(key, self._cost, request=django_request(request))
         if not decision.is_allowed:
             return self._deny(request, decision)
         return self._add_headers(request, self._func(*args, **kwargs), decision)
@@ -139,7 +156,7 @@ class _LimitedFunction:
     async def acall(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         request = _request_of(args, kwargs)
         key = await arequest_key(self._kind, self._require(request)) if self._kind else self._key(args, kwargs)
-        decision = await self._limit.ahit(key, self._cost, request=django_request(request))
+        decision = await self.limit.ahit(key, self._cost, request=django_request(request))
         if not decision.is_allowed:
             return self._deny(request, decision)
         return self._add_headers(request, await self._func(*args, **kwargs), decision)
@@ -157,13 +174,13 @@ class _LimitedFunction:
 
     def _deny(self, request: Any, decision: Decision) -> Any:
         if request is None:
-            raise RateLimited(self._limit.name, decision)
+            raise RateLimited(self.limit.name, decision)
         response = too_many_requests(decision) if self._respond is None else self._respond(request, decision)
         return self._add_headers(request, response, decision)
 
     def _add_headers(self, request: Any, result: Any, decision: Decision) -> Any:
         if request is not None and isinstance(result, HttpResponseBase):
-            add_rate_limit_headers(result, self._limit.rates, decision)
+            add_rate_limit_headers(result, self.limit.rates, decision)
         return result
 
 
@@ -188,7 +205,10 @@ def _default_name(func: Any) -> str:
     while isinstance(func, functools.partial):
         func = func.func
     named = func if hasattr(func, "__qualname__") else type(func)
-    name = _INVALID_IN_NAMES.sub("_", f"{named.__module__}.{named.__qualname__}")
+    return _fitting(_INVALID_IN_NAMES.sub("_", f"{named.__module__}.{named.__qualname__}"))
+
+
+def _fitting(name: str) -> str:
     return name if len(name.encode()) <= MAX_NAME_BYTES else digest(name)
 
 

@@ -202,6 +202,12 @@ class RateLimit(Component):
         """See `unblock`."""
         return await self._arun(self._limiter.unblock(key))
 
+    def _shares_counts(self, other: RateLimit) -> bool:
+        """Return whether a hit of the same key counts in both."""
+        one, two = self.policy, other.policy
+        is_same = (one.name, one.algorithm, one.using) == (two.name, two.algorithm, two.using)
+        return is_same and not set(self.rates).isdisjoint(other.rates)
+
     def _count(self, key: LimitKey, decision: Decision) -> None:
         """Count the hit for the dashboard."""
         tally = self._tally

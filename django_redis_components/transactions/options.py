@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import re
 import secrets
 from collections.abc import Callable
@@ -67,6 +68,8 @@ def parse_options(
         TypeError, ValueError: an argument is not accepted.
     """
     check_callable(func, "func", "a callable that takes the pipe")
+    if inspect.isgeneratorfunction(func) or inspect.isasyncgenfunction(func):
+        raise TypeError(f"{function_name(func)}() is a generator function: a call runs nothing of it.")
     if not keys:
         raise ValueError("no keys: expected at least one key to watch.")
     check_int(max_attempts, "max_attempts", 1)

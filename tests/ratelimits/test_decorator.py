@@ -15,6 +15,7 @@ from django.http import HttpRequest, HttpResponse
 from django.test import AsyncRequestFactory, RequestFactory
 from django.utils.decorators import method_decorator
 from django.views import View
+from django.views.decorators.cache import never_cache
 
 from django_redis_components.ratelimits import Decision, RateLimited, rate_limit, rate_limited
 from tests.support import Store, run_async
@@ -271,6 +272,28 @@ def test_functions_with_the_same_name_share_a_limit(redis_server: Store) -> None
     welcome()
     with pytest.raises(RateLimited):
         remind()
+
+
+def test_limits_of_one_view_count_apart(redis_server: Store) -> None:
+    @rate_limit("2/h", key="{sender}")
+    @never_cache
+    @rate_limit("2/h", key="{receiver}")
+    def message(request: HttpRequest, sender: int, receiver: int) -> HttpResponse:
+        return HttpResponse("sent")
+
+    calls = [(1, 2), (2, 1), (2, 3), (3, 1), (3, 1)]
+    served = [message(get(), sender=sender, receiver=receiver).status_code for sender, receiver in calls]
+
+    assert served == [200, 200, 200, 200, 429]
+
+
+def test_limits_of_one_view_with_the_same_name_share_their_counts(redis_server: Store) -> None:
+    @rate_limit("2/h", name="both")
+    @rate_limit("2/h", name="both")
+    def page(request: HttpRequest) -> HttpResponse:
+        return HttpResponse("page")
+
+    assert [page(get()).status_code for _ in range(2)] == [200, 429]
 
 
 def test_long_function_name_is_shortened(redis_server: Store) -> None:

@@ -8,12 +8,14 @@ import itertools
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NoReturn
 
 from django_redis_components.management.logs import show_logs
 from django_redis_components.taskqueue.startup import run_worker
-from django_redis_components.taskqueue.supervisor import health, supervisor
+from django_redis_components.taskqueue.supervisor import child, health, shard_keeper, supervisor
 from django_redis_components.taskqueue.worker import process
 from django_redis_components.taskqueue.worker.options import WorkerOptions
 
@@ -38,6 +40,39 @@ def broken_worker() -> int:
 
     process.Worker = cannot_start  # type: ignore[assignment,misc]
     return run_worker(WorkerOptions(("default",)), print, poller=False)
+
+
+def worker_that_is_stopped_as_a_whole(resumed: str) -> int:
+    """Run a worker; when a file "stop" is there, it and its process are stopped for 600 s by the supervisor's clock.
+
+    Args:
+        resumed: path of a file that is created when both are running again.
+    """
+    file, clock = Path(resumed), SimpleNamespace(monotonic=time.monotonic, time=time.time)
+    supervisor.time = child.time = clock  # type: ignore[attr-defined]
+    found: set[child.Child] = set()
+    read, step = child.Child.read_heartbeats, shard_keeper.ShardKeeper.step
+
+    def read_and_note(process: child.Child) -> None:
+        found.add(process)
+        read(process)
+
+    def step_and_stop(keeper: shard_keeper.ShardKeeper) -> None:
+        step(keeper)
+        if file.with_name("stop").exists():
+            file.with_name("stop").unlink()
+            for process in found:
+                process.signal(signal.SIGSTOP)
+                read(process)
+            clock.monotonic = lambda: time.monotonic() + 600
+        elif clock.monotonic is not time.monotonic and not file.exists():
+            for process in found:
+                process.signal(signal.SIGCONT)
+            file.touch()
+
+    child.Child.read_heartbeats = read_and_note  # type: ignore[method-assign]
+    shard_keeper.ShardKeeper.step = step_and_stop  # type: ignore[method-assign]
+    return run_worker(WorkerOptions(("default",), threads=2), print)
 
 
 def worker_without_memory() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -355,6 +356,14 @@ def test_async_pipe_rejects_the_same_methods(redis_server: Store) -> None:
 async def _coroutine(pipe: Any) -> None: ...
 
 
+def _generator(pipe: Any) -> Iterator[int]:
+    yield 1
+
+
+async def _async_generator(pipe: Any) -> AsyncIterator[int]:
+    yield 1
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
@@ -397,6 +406,16 @@ async def _coroutine(pipe: Any) -> None: ...
             lambda: atomic_update(_coroutine, "k"),
             TypeError,
             "_coroutine() is a coroutine function: use aatomic_update().",
+        ),
+        (
+            lambda: atomic_update(_generator, "k"),
+            TypeError,
+            "_generator() is a generator function: a call runs nothing of it.",
+        ),
+        (
+            lambda: run_async(lambda: aatomic_update(_async_generator, "k")),
+            TypeError,
+            "_async_generator() is a generator function: a call runs nothing of it.",
         ),
     ],
 )

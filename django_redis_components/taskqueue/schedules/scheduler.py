@@ -12,12 +12,13 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from redis.exceptions import RedisError
+from redis.exceptions import OutOfMemoryError, RedisError
 
 from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.protocol import Call
 from django_redis_components.taskqueue import failpoints
 from django_redis_components.taskqueue.guarded_logger import logger
+from django_redis_components.taskqueue.outage_log import is_error_reply
 from django_redis_components.taskqueue.schedules import definitions
 from django_redis_components.taskqueue.schedules.earlier_shards import copy_states
 from django_redis_components.taskqueue.schedules.recurrence import OneTime
@@ -194,7 +195,12 @@ class Scheduler:
 
     def _record_reply(self, schedule: Schedule, due_ms: int, reply: Any, now_ms: int) -> None:
         if isinstance(reply, RedisError):
-            raise reply
+            if not is_error_reply(reply) or isinstance(reply, OutOfMemoryError):
+                raise reply
+            # Of this task alone, for example a key of another type. It is tried again at the next due time or
+            # registration. Raised, it would stop the other schedules and, as an outage, the recovery of tasks.
+            logger.error("Cannot enqueue schedule %s: Redis rejected it (%s).", schedule.name, reply)
+            return
         code, last_ms = reply
         self._last_ms[schedule.name] = last_ms
         if code == COMPLETE:

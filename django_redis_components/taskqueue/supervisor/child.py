@@ -133,6 +133,7 @@ class Child:
         self.is_quiet = False
         self.reported_state = ""
         self._restart_reason = ""
+        self._spared_at = float("-inf")
         self._fleet = 1
         self._throughput = Throughput()
         #: Cancelled tasks: token, and when the process is terminated if the task still runs.
@@ -173,7 +174,11 @@ class Child:
 
     def is_stalled(self, lease_s: float) -> bool:
         """Return whether it must be killed because its leases are about to expire."""
-        return time.monotonic() - self.heartbeat_at > lease_s * 0.9
+        return time.monotonic() - max(self.heartbeat_at, self._spared_at) > lease_s * 0.9
+
+    def spare(self) -> None:
+        """Count the time from now on for `is_stalled`: the supervisor was stopped, perhaps with this process."""
+        self._spared_at = time.monotonic()
 
     def has_lost(self, task_id: str) -> bool:
         """Return whether a lease that Redis does not know is certainly lost; True only once for each lease.
@@ -206,6 +211,10 @@ class Child:
         """Let the process fetch nothing more, and stay."""
         self.is_quiet = True
         self.signal(QUIET)
+
+    def has_become_quiet(self) -> bool:
+        """Return whether a signal of another program, its own task for example, has made it quiet."""
+        return self.state() == "quiet" and not self.is_quiet and not self._restart_reason
 
     def restart(self, reason: str) -> None:
         """Let the process fetch nothing more, and exit after its running tasks; its successor starts at once."""

@@ -86,6 +86,7 @@ class Supervisor:
         self._restart_at: list[float] = []
         self._short_lives = 0
         self._kill_at = float("inf")
+        self._reaped_at = time.monotonic()
         self._exit_code = 0
 
     def run(self, stops: Sequence[int] = (), quiets: Sequence[int] = ()) -> int:
@@ -184,6 +185,7 @@ class Supervisor:
         self._kill_at = time.monotonic() + (self._grace_s if stops == 1 else 0.0) + KILL_AFTER_S
         for child in self._children:
             if stops > 1:
+                child.signal(signal.SIGTERM)
                 child.signal(STOP_NOW)
             elif child.state() != "stopping":  # its own grace period has begun before
                 child.stop(self._kill_at)
@@ -295,6 +297,10 @@ class Supervisor:
 
     def _reap(self) -> None:
         now = time.monotonic()
+        if now - self._reaped_at > self._lease_s / 2:  # SIGSTOP, Ctrl-Z or `docker pause` stop all processes together
+            for child in self._children:
+                child.spare()
+        self._reaped_at = now
         for child in list(self._children):
             child.read_heartbeats()
             if self._stops == 0 and child.is_stalled(self._lease_s):
@@ -304,6 +310,8 @@ class Supervisor:
                 self._exit_code = 1 if self._stops else self._exit_code
                 child.signal(signal.SIGKILL)
             exit_text = child.poll_exit()
+            if child.has_become_quiet() and self._should_restart():
+                child.restart("another program has made it quiet by a signal")
             if child.heartbeat.restart_reason and self._should_restart():
                 self._restart(child, has_exited=exit_text is not None)
             if exit_text is not None:

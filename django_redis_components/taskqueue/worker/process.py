@@ -43,6 +43,8 @@ LAST_CALLS_S = 0.5
 TERMINATED = 3
 #: Share of a limit by which processes differ, so that they are not all restarted at the same time.
 JITTER = 0.1
+#: Why a process is restarted that a signal of another program than its supervisor has stopped.
+STOPPED_BY_SIGNAL = "another program has stopped it by a signal"
 #: Bytes in a MiB.
 MIB = 1 << 20
 #: Where Linux states how many pages of this process are resident.
@@ -173,7 +175,9 @@ class _StopRequests:
     """Stop signals and the supervisor's commands.
 
     A process may receive SIGTERM more than once: from whatever sends it to the whole process group, and from the
-    supervisor. Only `STOP_NOW`, which the supervisor sends after its own second signal, ends the grace period.
+    supervisor. Only `STOP_NOW`, which the supervisor sends with SIGTERM after its own second signal, ends the grace
+    period. Alone, sent by a task for example, it stops the process as SIGTERM does: otherwise that task, which returns
+    to its queue without an attempt, would end each process that gets it.
 
     Attributes:
         stop_fd: becomes readable at the first stop signal, and stays so.
@@ -184,6 +188,7 @@ class _StopRequests:
 
     def __init__(self, command_fd: int) -> None:
         self.count = 0
+        self._is_urgent = False
         self.commands = CommandReader(command_fd)
         self.orphaned_at = float("inf")
         self.quiet = self._is_stop_fd_set = False
@@ -196,17 +201,23 @@ class _StopRequests:
         forks.close_in_children(command_fd, self.stop_fd, self._write_fd, self.wake_fd, self._wake_write)
         forks.set_wakeup_fd(self._wake_write)
         forks.set_signal_handler(signal.SIGTERM, lambda *_: self.stop())
-        forks.set_signal_handler(STOP_NOW, lambda *_: self.stop(2))
+        forks.set_signal_handler(STOP_NOW, lambda *_: self.stop_now())
         forks.set_signal_handler(QUIET, lambda *_: self.set_quiet())
         # The supervisor forwards these. With SIG_IGN the programs that tasks start would ignore them too.
         forks.set_signal_handler(signal.SIGINT, _ignore_signal)
         forks.set_signal_handler(signal.SIGHUP, _ignore_signal)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, BLOCKED_SIGNALS)
 
-    def stop(self, count: int = 1) -> None:
-        """Stop; with a count of 2 without a grace period."""
+    def stop(self) -> None:
+        """Stop; without a grace period after `stop_now`."""
         self.end_waits()
-        self.count = max(self.count, count)
+        self.count = 2 if self._is_urgent else max(1, self.count)
+
+    def stop_now(self) -> None:
+        """Stop, without a grace period if the process was asked to stop before, or is asked afterwards."""
+        self.end_waits()
+        self.count = 2 if self.count else 1
+        self._is_urgent = True
 
     def set_quiet(self) -> None:
         """Fetch nothing more, but stay."""
@@ -302,17 +313,22 @@ def _run(
     if not stops.count and policy.check(worker.finished):
         heartbeats.write(restart_reason=policy.reason)
     worker.stop()
-    return _finish_tasks(worker, stops, heartbeats, lease_s)
+    return _finish_tasks(worker, stops, heartbeats, lease_s, policy.reason or STOPPED_BY_SIGNAL)
 
 
-def _finish_tasks(worker: Worker, stops: _StopRequests, heartbeats: HeartbeatWriter, lease_s: float) -> int:
+def _finish_tasks(
+    worker: Worker, stops: _StopRequests, heartbeats: HeartbeatWriter, lease_s: float, reason: str
+) -> int:
     """Wait for the running tasks until the grace period ends, then return them to their queue.
 
     Without a supervisor the leases are not renewed: the tasks are returned before another worker gets them.
+
+    Args:
+        reason: why the supervisor restarts the process, if it has not stopped it.
     """
     deadline = time.monotonic() + to_ms(conf.settings().taskqueue.grace_s, "grace", zero=True) / 1_000
     while worker.is_alive() and stops.count < 2 and time.monotonic() < min(deadline, stops.orphaned_at + lease_s / 2):
-        heartbeats.write(quiet=True)
+        heartbeats.write(quiet=True, restart_reason=reason)
         heartbeats.wait(stops, min(HEARTBEAT_S, lease_s / 6, LAST_CHECK_S))
         if fatal := stops.execute_commands(worker):
             return _exit_because_of(fatal, worker, stops)

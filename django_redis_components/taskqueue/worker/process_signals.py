@@ -6,7 +6,7 @@ import signal
 
 #: Signals that stop a worker.
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-#: The supervisor sends it to end the grace period. A second SIGTERM could be merged with the first.
+#: The supervisor sends it with SIGTERM to end the grace period. A second SIGTERM could be merged with the first.
 STOP_NOW = signal.SIGQUIT
 #: Fetch nothing more, finish the running tasks, and stay.
 QUIET = signal.SIGUSR1

@@ -551,6 +551,24 @@ def test_schedule_whose_middleware_exits_does_not_stop_the_others(
     assert record.message == "Cannot enqueue schedule exits."
 
 
+def test_schedule_whose_task_redis_rejects_stops_neither_the_others_nor_the_recovery(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(firing, "CHUNK", 1)
+    now_ms = int(server_ms(redis_server))
+    redis_server.raw.set(queue_key(redis_server, "ready", "broken"), "a key of another type")
+    broken = at(now_ms - 20, name="broken", task=add.using(queue_name="broken"), args=(1, 2))
+    poller = poller_of(broken, at(now_ms - 20))
+    announced(poller, redis_server, "broken", "s", last_ms=now_ms - 1_000)
+
+    next_round(poller)
+
+    assert poller.is_active
+    assert len(waiting(redis_server)) == 1
+    [record] = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert record.message.startswith("Cannot enqueue schedule broken: Redis rejected it (WRONGTYPE")
+
+
 def test_poller_continues_after_an_error_in_a_round(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -266,6 +266,28 @@ def test_later_copies_of_sigterm_to_a_process_leave_its_grace_period(
     assert (result.state, held.starts()) == ("successful", 1)
 
 
+@pytest.mark.parametrize(
+    ("name", "what"), [("SIGQUIT", "stopped it"), ("SIGTERM", "stopped it"), ("SIGUSR1", "made it quiet")]
+)
+def test_process_that_another_program_signals_finishes_its_task_and_is_replaced(
+    redis_server: Store, children: Children, name: str, what: str
+) -> None:
+    """Its own task, for example: it would otherwise return to its queue and end one process after the other."""
+    held = Held(redis_server, "a")
+    worker = queue_worker(children)
+    result = hold.enqueue("a")
+    pid = held.started()
+
+    os.kill(pid, signal.Signals[name])
+
+    worker.wait_for(f"Restarting worker process {pid}: another program has {what} by a signal.")
+    assert add.enqueue(2, 3).get(60) == 5  # by its successor
+    held.release()
+    assert result.get(60) == "a"
+    assert (held.starts(), held.ends()) == (1, 1)
+    eventually(lambda: not is_running(pid))
+
+
 def test_process_returns_its_tasks_when_its_supervisor_dies_in_the_grace_period(
     redis_server: Store, children: Children, settings: Any
 ) -> None:
@@ -414,6 +436,26 @@ def test_process_without_heartbeat_is_killed_and_replaced(
     assert held.started(2) != pid
     held.release()
     assert result.get(60) == "a"
+
+
+def test_processes_that_were_stopped_with_their_supervisor_continue(
+    redis_server: Store, children: Children, tmp_path: Path
+) -> None:
+    """Ctrl-Z, and `docker pause`. Nothing else could run the task meanwhile: its lease is renewed again."""
+    held, resumed = Held(redis_server, "a"), tmp_path / "resumed"
+    worker = children.call("tests.taskqueue.processes:worker_that_is_stopped_as_a_whole", str(resumed), env=SITE)
+    result = hold.enqueue("a")
+    pid = held.started()
+
+    resumed.with_name("stop").touch()
+    eventually(resumed.exists)
+    assert add.enqueue(2, 3).get(60) == 5
+    held.release()
+
+    assert result.get(60) == "a"
+    assert (held.starts(), held.ends(), is_running(pid)) == (1, 1, True)
+    worker.terminate()
+    worker.wait_for("done 0")
 
 
 def test_lost_lease_is_logged(redis_server: Store, children: Children, short_lease: None) -> None:
