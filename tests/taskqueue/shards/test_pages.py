@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
+from django.contrib.admin.models import LogEntry
 from django.contrib.admin.utils import quote
 from django.test import Client
 
@@ -305,3 +306,123 @@ def test_remedies_of_a_problem_lead_to_its_shard(shards: TwoShards, settings: An
     assert f'href="{START}/queues/_in/default/mail/' in problems
     assert f'href="{START}/queues/_in/b/mail/' in problems
     assert f'href="{START}/queues/mail/' not in problems
+
+
+# Changes of a queue
+
+
+def change(client: Client, verb: str, shard: str = "", **fields: str) -> str:
+    """Confirm a change of queue "mail"; return the messages of the next page."""
+    url = f"{START}/queues/{shard}_verb/{verb}/mail/"
+    page = client.post(url, fields) if "state" in fields else client.get(url, fields)
+    assert page.status_code == 200, page.content
+    hidden = dict(page.context["confirmation"].fields)
+    typed = {"typed": "mail"} if verb == "purge" else {}
+    response = client.post(url, {**hidden, **typed, "reason": "x", "minutes": ""}, follow=True)
+    assert response.status_code == 200, response.content
+    assert response.redirect_chain[0][0].split("?")[0] == f"{START}/queues/{shard}mail/"
+    return " ".join(str(each) for each in response.context["messages"])
+
+
+def is_paused() -> list[bool]:
+    return [bool(shard.client().execute(Read("HLEN", shard.key(Key.paused)))) for shard in shards_of()]
+
+
+def ready_in() -> list[int]:
+    return [shard.client().execute(Read("LLEN", shard.queue("mail", "ready"))) for shard in shards_of()]
+
+
+def test_queue_is_paused_and_resumed_in_all_shards(shards: TwoShards, settings: Any, admin_client: Client) -> None:
+    in_both(settings)
+
+    assert change(admin_client, "pause") == "Paused: mail"
+    assert is_paused() == [True, True]
+    assert change(admin_client, "resume", "_in/b/") == "Resumed: mail"
+    assert is_paused() == [True, False]
+    assert change(admin_client, "resume") == "Resumed: mail"
+    assert is_paused() == [False, False]
+
+
+def test_queue_is_purged_and_restored_in_all_shards(shards: TwoShards, settings: Any, admin_client: Client) -> None:
+    in_both(settings)
+    page = text_of(admin_client.get(f"{START}/queues/_verb/purge/mail/").content.decode())
+    assert "Purge 6 pending tasks of the queue “mail”?" in page
+    assert "default · tests.taskqueue.tasks.note" in page
+    assert "This applies to the queue in the shards default, b." in page
+
+    message = change(admin_client, "purge")
+
+    assert message.startswith("Purged 6 tasks.")
+    assert ready_in() == [0, 0]
+    undo = re.search(r'href="([^"]+)/restore/mail/\?trash=(\w+)"', message)
+    assert undo is not None
+    assert "_in" not in undo[1]
+    assert change(admin_client, "restore", trash=undo[2]) == "Restored 6 tasks."
+    assert get_queue("mail").info().ready == 6
+
+
+def test_all_tasks_of_a_list_are_changed_in_all_shards(shards: TwoShards, settings: Any, admin_client: Client) -> None:
+    fail_once("mail")
+    set_options(settings, QUEUES={"mail": None, "default": None})
+    fail_once("mail")
+
+    assert change(admin_client, "delete", state="failed", all="1").startswith("Deleted 2 tasks.")
+
+    assert get_queue("mail").info().failed == 0
+
+
+def test_ticked_tasks_are_those_of_the_list(shards: TwoShards, settings: Any, admin_client: Client) -> None:
+    before, after = in_both(settings)
+
+    assert change(admin_client, "cancel", state="ready", id=after[0]) .startswith("Cancelled 1 task")
+    assert change(admin_client, "cancel", "_in/b/", state="ready", id=before[0]) .startswith("Cancelled 1 task")
+    assert get_queue("mail").info().ready == 4
+
+
+def test_change_says_in_which_shard_it_was_not_made(shards: TwoShards, settings: Any, admin_client: Client) -> None:
+    in_both(settings)
+    url = f"{START}/queues/_verb/purge/mail/"
+    hidden = dict(admin_client.get(url).context["confirmation"].fields)
+    shards.server_b.kill()
+
+    paused = change(admin_client, "pause")
+    purged = admin_client.post(url, {**hidden, "typed": "mail"}, follow=True)
+
+    problem = "Not done in all shards. Repeat it to complete it. Shard b: "
+    assert paused.startswith(f"Paused: mail {problem}")
+    assert f"Purged 3 tasks. {problem}" in " ".join(str(each) for each in purged.context["messages"])
+    note.using(queue_name="mail").enqueue(1)
+    page = text_of(admin_client.get(url).content.decode())
+    assert "Tasks in shards that do not answer are not changed: b." in page
+    [logged] = LogEntry.objects.filter(change_message__startswith="Pause queue")
+    assert "not in shard b: " in logged.change_message
+    shards.server_b.start()
+    change(admin_client, "pause")
+    assert is_paused() == [True, True]
+
+
+def test_change_in_no_shard_is_an_outage(shards: TwoShards, settings: Any, admin_client: Client) -> None:
+    in_both(settings)
+    shards.server_a.kill()
+    shards.server_b.kill()
+
+    assert admin_client.post(f"{START}/queues/_verb/pause/mail/", {"reason": "", "minutes": ""}).status_code == 503
+
+
+def test_group_is_paused_in_all_shards(shards: TwoShards, settings: Any, admin_client: Client) -> None:
+    in_both(settings)
+
+    assert change(admin_client, "pause_group", group="x") == "Paused: x"
+    assert [group.name for group in get_queue("mail").groups() if group.paused] == ["x"]
+    keys = [shard.queue("mail", "paused_groups") for shard in shards_of()]
+    assert [shard.client().execute(Read("HLEN", key)) for shard, key in zip(shards_of(), keys, strict=True)] == [1, 1]
+    assert change(admin_client, "resume_group", group="x") == "Resumed: x"
+
+
+def test_queue_page_links_to_changes_in_all_shards(shards: TwoShards, settings: Any, admin_client: Client) -> None:
+    in_both(settings)
+
+    html = admin_client.get(f"{START}/queues/mail/").content.decode()
+    assert f"{START}/queues/_verb/pause/mail/" in html
+    html = admin_client.get(f"{START}/queues/_in/b/mail/").content.decode()
+    assert f"{START}/queues/_in/b/_verb/pause/mail/" in html
