@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -13,10 +14,11 @@ from django.test import Client
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Read
-from django_redis_components.taskqueue import get_queue, group
+from django_redis_components.taskqueue import Schedules, get_queue, group, schedules
 from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.shard_clients import client_for
 from django_redis_components.taskqueue.shards import shards_of
+from django_redis_components.taskqueue.stats.due import DueCounts, merged_due
 from django_redis_components.testing import drain
 from tests.dashboard.support import text_of
 from tests.support import Store, eventually
@@ -36,6 +38,7 @@ COSTS = {
     "failure": (6, 2),
     "tasksearch": (6, 1),
     "taskflow": (4, 1),
+    "schedule": (3, 1),
 }
 
 
@@ -78,6 +81,8 @@ def test_site_with_one_shard_reads_what_it_did_without_shards(redis_server: Stor
     fail_once()
 
     assert costs(admin_client) == COSTS
+    cost = data_of(admin_client, "liveevent")["cost"]
+    assert (cost["commands"], cost["round_trips"]) == (3, 1)
     assert "shards" not in data_of(admin_client, "overview")
     for page in COSTS:
         assert "Shard" not in text(admin_client, page)
@@ -308,6 +313,75 @@ def test_remedies_of_a_problem_lead_to_its_shard(shards: TwoShards, settings: An
     assert f'href="{START}/queues/mail/' not in problems
 
 
+# Schedules and live events
+
+
+def test_schedules_of_all_shards_are_one_list(shards: TwoShards, settings: Any, admin_client: Client) -> None:
+    Schedules().add("home", add, every=3_600, args=[1, 2])
+    Schedules().add("mails", add, every=3_600, args=[3, 4], options={"queue_name": "mail"})
+    in_due = [note.using(run_after=3_000).enqueue(1), note.using(queue_name="mail", run_after=3_000).enqueue(2)]
+
+    html = admin_client.get(f"{START}/schedule/").content.decode()
+    data = data_of(admin_client, "schedule")
+
+    assert [each["name"] for each in data["schedules"]] == ["home", "mails"]
+    assert (data["total"], sum(data["due"]["hours"])) == (2, len(in_due))
+    cells = [cell for row in rows_of(html, "drc-schedules") for cell in row]
+    assert [cell for cell in cells if cell in ("default", "b")] == ["default", "b"]
+    assert [each["name"] for each in data_of(admin_client, "schedule/_in/b")["schedules"]] == ["mails"]
+    assert change_schedule(admin_client, "mails") == "Paused: mails"
+    assert {each.name: each.state for each in schedules()}["mails"] == "paused"
+    shards.server_b.kill()
+    assert [each["name"] for each in data_of(admin_client, "schedule")["schedules"]] == ["home"]
+    assert "1 of 2 shards read" in text(admin_client, "schedule")
+
+
+def change_schedule(client: Client, name: str) -> str:
+    response = client.post(f"{START}/schedule/pause/", {"name": name}, follow=True)
+    return " ".join(str(each) for each in response.context["messages"])
+
+
+def test_pages_of_schedules_follow_each_other_over_all_shards(
+    shards: TwoShards, monkeypatch: pytest.MonkeyPatch, admin_client: Client
+) -> None:
+    for number in range(6):
+        queue = {"queue_name": "mail"} if number % 2 else {}
+        Schedules().add(f"s{number}", add, every=3_600, args=[1, 2], options=queue)
+    monkeypatch.setattr("django_redis_components.dashboard.schedules.page.PAGE_SIZE", 4)
+
+    first = data_of(admin_client, "schedule")
+    second = data_of(admin_client, "schedule", after="s3")
+
+    assert [each["name"] for each in first["schedules"]] == ["s0", "s1", "s2", "s3"]
+    assert [each["name"] for each in second["schedules"]] == ["s4", "s5"]
+    assert first["total"] == 6
+    assert "after=s3" in admin_client.get(f"{START}/schedule/").content.decode()
+    assert "after=s5" not in admin_client.get(f"{START}/schedule/", {"after": "s3"}).content.decode()
+
+
+def test_due_tasks_of_servers_in_different_hours_are_added(shards: TwoShards) -> None:
+    first = datetime(2026, 1, 1, 11, tzinfo=UTC)
+    hours = [1] * 24
+
+    found = merged_due([DueCounts(first + timedelta(hours=1), hours), DueCounts(first, hours)])
+
+    assert found == DueCounts(first, [1, *[2] * 23])
+
+
+def test_live_events_are_filtered_by_queues_of_all_shards(
+    shards: TwoShards, settings: Any, admin_client: Client
+) -> None:
+    in_both(settings)
+    note.enqueue(1)
+
+    html = admin_client.get(f"{START}/liveevent/").content.decode()
+
+    assert '<option value="mail"' in html
+    assert '<option value="default"' in html
+    shards.server_b.kill()
+    assert "1 of 2 shards read" in text(admin_client, "liveevent")
+
+
 # Changes of a queue
 
 
@@ -374,8 +448,8 @@ def test_all_tasks_of_a_list_are_changed_in_all_shards(shards: TwoShards, settin
 def test_ticked_tasks_are_those_of_the_list(shards: TwoShards, settings: Any, admin_client: Client) -> None:
     before, after = in_both(settings)
 
-    assert change(admin_client, "cancel", state="ready", id=after[0]) .startswith("Cancelled 1 task")
-    assert change(admin_client, "cancel", "_in/b/", state="ready", id=before[0]) .startswith("Cancelled 1 task")
+    assert change(admin_client, "cancel", state="ready", id=after[0]).startswith("Cancelled 1 task")
+    assert change(admin_client, "cancel", "_in/b/", state="ready", id=before[0]).startswith("Cancelled 1 task")
     assert get_queue("mail").info().ready == 4
 
 
