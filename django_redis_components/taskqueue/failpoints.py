@@ -17,7 +17,7 @@ def reach(name: str) -> None:
     Args:
         name: after_fetch, before_run, after_run, before_ack, before_maintain, after_maintain, before_fire,
             after_fire; of the outbox after_commit, after_send, before_relay, after_relay, before_delete_commits or
-            after_delete.
+            after_delete; of a move to another shard after_export, after_read, after_import or after_forget.
     """
     if hook is not None:
         hook(name)

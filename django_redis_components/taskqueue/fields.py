@@ -95,6 +95,9 @@ class Field:
     cancel_request = "o"
     #: Fingerprint of the last error (`stats.fingerprint`).
     fingerprint = "g"
+    #: "target op part score" of a task that is being moved to another shard: its name, the operation that has taken the
+    #: task, and where it was. Also in what stays of the record meanwhile, without a queue (lua/admin/export_tasks.lua).
+    moving = "M"
 
 
 class Part:
@@ -242,6 +245,12 @@ class Key:
     trash_index = "trash_index"
     #: By trash id and part: what a purge or a deletion has removed.
     trash = "trash"
+    #: Zset of the ids of tasks that are being moved to another shard, by when they were taken, in microseconds.
+    moving = "moving"
+    #: Hash by id: the record of such a task. ``<id>:errors`` list: see `task`.
+    moving_task = "moving_task"
+    #: Zset "op/id" of tasks that came from another shard, by until when a repetition of the move is recognized by it.
+    arrived = "arrived"
     #: Zset of schedule names by when a poller last registered them.
     schedules = "schedules"
     #: Hash by name: last, next, times, enabled, info, fired, id.
@@ -330,6 +339,10 @@ class Ttl:
     reply_ms = 60_000
     #: What is stored of a limit without tasks: 30 days.
     limit_ms = 2_592_000_000
+    #: That a task came from another shard: a week, in which an interrupted move can be repeated; and after the move was
+    #: finished: longer than another process may have a copy of the task (lua/admin/import_tasks.lua).
+    arrived_ms = 604_800_000
+    settled_ms = 120_000
     #: A flow of which only some parts were sent: then it is deleted.
     partial_flow_ms = 3_600_000
     #: The moment of a purge: a week, longer than what it removed is kept.

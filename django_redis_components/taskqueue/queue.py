@@ -296,11 +296,14 @@ class Queue:
         state, for FINISHED_TTL. If the result of one has expired, its name and times are known, and its arguments
         if they are at most 256 bytes of JSON; to read others, or its return value, raises `TaskResultDoesNotExist`.
 
+        With several shards the order is that of the times, and ready tasks, of which each shard has an order of its
+        own, are listed in turn. The ids of all tasks before the page are read, too.
+
         Args:
             state: ready, scheduled, waiting (for other tasks of a flow), running, failed, unregistered, successful,
                 cancelled or expired.
-            limit: 1 to 1000 tasks; with several shards, of each one.
-            offset: how many tasks to skip, in each shard; positions change while workers fetch.
+            limit: 1 to 1000 tasks.
+            offset: how many tasks to skip; positions change while workers fetch.
         """
         return self._run(self._page(state, limit, offset))
 
@@ -343,12 +346,8 @@ class Queue:
         check_choice(state, "state", control.LISTED)
         check_int(limit, "limit", 1, MAX_PAGE)
         check_int(offset, "offset", 0, MAX_OFFSET)
-
-        def results(shard: Shard) -> Flow[list[TaskResult]]:
-            rows = yield from control.list_tasks(shard, self.name, state, limit, offset)
-            return [_result_of(shard, row) for row in rows]
-
-        return self._of_all(results, lambda found: [each for some in found for each in some])
+        rows = yield from control.list_tasks_over(self._shards, self.name, state, limit, offset)
+        return [_result_of(shard, row) for shard, row in rows]
 
     def _of_all(self, flow_of: Callable[[Shard], Flow[S]], merge: Callable[[list[S]], T]) -> Flow[T]:
         """Read from all shards, and merge what they have."""

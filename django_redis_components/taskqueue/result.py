@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 
 from django_redis_components.core.protocol import Flow
-from django_redis_components.core.units import Seconds
+from django_redis_components.core.units import Seconds, to_seconds
 from django_redis_components.taskqueue import registry
-from django_redis_components.taskqueue.exceptions import InvalidTask
+from django_redis_components.taskqueue.exceptions import InvalidTask, TaskResultDoesNotExist
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.options import TaskOptions
 from django_redis_components.taskqueue.record import R_co, TaskRecord
@@ -18,6 +19,8 @@ from django_redis_components.taskqueue.shards import Shard, shards_of
 from django_redis_components.taskqueue.states import State
 from django_redis_components.taskqueue.store import task_control, task_records
 from django_redis_components.taskqueue.task_update import TaskChanges, update
+
+T = TypeVar("T")
 
 
 class TaskResult(TaskRecord[R_co]):
@@ -67,11 +70,11 @@ class TaskResult(TaskRecord[R_co]):
         Raises:
             TaskResultDoesNotExist: the result has expired.
         """
-        self._load(*self._shard.run(task_records.read(self._shard, self.id)))
+        self._load(*self._run(lambda shard: task_records.read(shard, self.id)))
 
     async def arefresh(self) -> None:
         """See `refresh`."""
-        self._load(*await self._shard.arun(task_records.read(self._shard, self.id)))
+        self._load(*await self._arun(lambda shard: task_records.read(shard, self.id)))
 
     def get(self, timeout: Seconds | None = None) -> R_co:
         """Wait until the task has finished, and return its return value. The worker wakes the caller; nothing polls.
@@ -84,12 +87,12 @@ class TaskResult(TaskRecord[R_co]):
             TaskFailed: the task failed, was cancelled or expired.
             TaskResultDoesNotExist: the result has expired.
         """
-        self._load(*self._shard.run(task_records.wait(self._shard, self.id, timeout)))
+        self._load(*self._run(self._waiting(timeout)))
         return self.return_value
 
     async def aget(self, timeout: Seconds | None = None) -> R_co:  # noqa: ASYNC109 - the twin of get()
         """See `get`."""
-        self._load(*await self._shard.arun(task_records.wait(self._shard, self.id, timeout)))
+        self._load(*await self._arun(self._waiting(timeout)))
         return self.return_value
 
     def cancel(self, *, force_after: Seconds | None = None) -> bool:
@@ -105,11 +108,11 @@ class TaskResult(TaskRecord[R_co]):
         Raises:
             TaskResultDoesNotExist: the result has expired.
         """
-        return self._shard.run(task_control.cancel(self._shard, self.id, force_after))
+        return self._run(lambda shard: task_control.cancel(shard, self.id, force_after))
 
     async def acancel(self, *, force_after: Seconds | None = None) -> bool:
         """See `cancel`."""
-        return await self._shard.arun(task_control.cancel(self._shard, self.id, force_after))
+        return await self._arun(lambda shard: task_control.cancel(shard, self.id, force_after))
 
     def reschedule(self, run_after: datetime | Seconds) -> None:
         """Change when a scheduled task, or one that waits for its next attempt, is due.
@@ -121,19 +124,19 @@ class TaskResult(TaskRecord[R_co]):
             NotScheduled: the task is not scheduled.
             InvalidTask: `run_after` is not a valid time.
         """
-        self._shard.run(task_control.reschedule(self._shard, self.id, due_of(run_after)))
+        self._run(lambda shard: task_control.reschedule(shard, self.id, due_of(run_after)))
 
     async def areschedule(self, run_after: datetime | Seconds) -> None:
         """See `reschedule`."""
-        await self._shard.arun(task_control.reschedule(self._shard, self.id, due_of(run_after)))
+        await self._arun(lambda shard: task_control.reschedule(shard, self.id, due_of(run_after)))
 
     def run_now(self) -> None:
         """Make a scheduled task due at once. See `reschedule`."""
-        self._shard.run(task_control.reschedule(self._shard, self.id, ""))
+        self._run(lambda shard: task_control.reschedule(shard, self.id, ""))
 
     async def arun_now(self) -> None:
         """See `run_now`."""
-        await self._shard.arun(task_control.reschedule(self._shard, self.id, ""))
+        await self._arun(lambda shard: task_control.reschedule(shard, self.id, ""))
 
     def update(self, **changes: Unpack[TaskChanges]) -> None:
         """Change a pending task. What is not given stays; this result then has the changed record.
@@ -160,11 +163,42 @@ class TaskResult(TaskRecord[R_co]):
             UnknownQueue: the site declares its queues, and this is not one of them.
             TaskResultDoesNotExist: the result has expired.
         """
-        self._load(self._shard.run(update(self._shard, self.task, self.id, changes)), self._failures)
+        self._load(self._run(lambda shard: update(shard, self.task, self.id, changes)), self._failures)
 
     async def aupdate(self, **changes: Unpack[TaskChanges]) -> None:
         """See `update`."""
-        self._load(await self._shard.arun(update(self._shard, self.task, self.id, changes)), self._failures)
+        self._load(await self._arun(lambda shard: update(shard, self.task, self.id, changes)), self._failures)
+
+    def _waiting(self, timeout: Seconds | None) -> Callable[[Shard], Flow[tuple[task_records.Fields, list[bytes]]]]:
+        """Return the wait for the result in a shard; in another one, after a move, for what is left of the time."""
+        until = None if timeout is None else time.monotonic() + to_seconds(timeout, "timeout", zero=True)
+
+        def wait(shard: Shard) -> Flow[tuple[task_records.Fields, list[bytes]]]:
+            left = timeout if until is None or shard is first else max(0.0, until - time.monotonic())
+            return task_records.wait(shard, self.id, left)
+
+        first = self._shard
+        return wait
+
+    def _run(self, flow_of: Callable[[Shard], Flow[T]]) -> T:
+        """Run a flow in the shard of the task; in another one, if the task was moved there."""
+        try:
+            return self._shard.run(flow_of(self._shard))
+        except TaskResultDoesNotExist:
+            if len(shards_of(self.using)) == 1:
+                raise
+        self._shard, *_ = run_over(self.using, task_records.find(shards_of(self.using), self.id))
+        return self._shard.run(flow_of(self._shard))
+
+    async def _arun(self, flow_of: Callable[[Shard], Flow[T]]) -> T:
+        """See `_run`."""
+        try:
+            return await self._shard.arun(flow_of(self._shard))
+        except TaskResultDoesNotExist:
+            if len(shards_of(self.using)) == 1:
+                raise
+        self._shard, *_ = await arun_over(self.using, task_records.find(shards_of(self.using), self.id))
+        return await self._shard.arun(flow_of(self._shard))
 
     def _set_accepted(self, reply: task_records.Reply, options: TaskOptions) -> None:
         """Record when Redis accepted the task, or load the existing task with its unique key.

@@ -29,6 +29,7 @@ from django_redis_components.core.protocol import (
     run,
 )
 from django_redis_components.taskqueue.exceptions import PartlyDone
+from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.shards import Shard, shards_of
 
 T = TypeVar("T")
@@ -161,7 +162,7 @@ def _run_in(shard: Shard, flow_of: Callable[[Shard], Flow[T]]) -> T:
 
 
 def _has_record(shard: Shard, task_id: str) -> Flow[bool]:
-    return bool((yield Read("EXISTS", shard.record(task_id))))
+    return bool((yield Read("HEXISTS", shard.record(task_id), Field.queue)))
 
 
 def prompt_client(shard: Shard) -> SyncClient:

@@ -13,7 +13,7 @@ from tests.architecture.sources import PACKAGE_DIR, modules
 LETTERS = {value for name, value in vars(Field).items() if not name.startswith("_")}
 
 #: Fields that the page of a task does not read: what only scripts need.
-NOT_SHOWN = {"waiters", "nonce", "fingerprint"}
+NOT_SHOWN = {"waiters", "nonce", "fingerprint", "moving"}
 
 
 def letters_read(text: str) -> list[str]:

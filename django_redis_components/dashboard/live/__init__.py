@@ -14,6 +14,7 @@ class LivePage(Page):
     title = _("Live")
     name = _("live event")
     templates = "live"
+    shows_all_shards = True
     refresh_s = 2
     parse = hook("snapshot.parse")
     read = hook("snapshot.read")

@@ -11,14 +11,16 @@ from typing import Any
 
 from django_redis_components.core import keys
 from django_redis_components.core.observability.live_events import FIELDS, MAX_KEPT, LiveEvent, stream_key
-from django_redis_components.core.protocol import Batch, Flow, Read
+from django_redis_components.core.protocol import Flow, Read
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import moment_of
-from django_redis_components.dashboard.clients import queue_shard
+from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.parameters import not_of_a_link, not_one_of
+from django_redis_components.dashboard.shard_reads import of_shards
 from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
 from django_redis_components.taskqueue.fields import Key
+from django_redis_components.taskqueue.shards import Shard
 
 #: Events that the page lists, and queues in its filter.
 MAX_SHOWN, MAX_QUEUES = 100, 200
@@ -101,16 +103,27 @@ def read(request: PageRequest) -> Snapshot[LiveSnapshot]:
 
 
 def _read(query: LiveQuery) -> Flow[LiveSnapshot]:
-    oldest = f"({query.after}" if query.after else "-"
-    events = Read("XREVRANGE", stream_key(), "+", oldest, "COUNT", query.limit)
-    entries, queues = yield Batch([events, Read("ZRANGE", queue_shard().key(Key.queues), 0, MAX_QUEUES - 1)])
+    entries, queues = yield from gather_values([_read_events(query), of_shards(_read_queues)])
+    names = {name for found in queues.values() for name in found}
     return LiveSnapshot(
         query=query,
         events=_newest(entries, query),
         last_id=entries[0][0].decode() if entries else "",
-        queues=sorted(_valid_names(queues)),
+        queues=sorted(_valid_names(names))[:MAX_QUEUES],
         is_recorded=conf.settings().live_events,
     )
+
+
+def _read_events(query: LiveQuery) -> Flow[list[Any]]:
+    """Read the newest events. Those of all shards are on the connection of the dashboard."""
+    oldest = f"({query.after}" if query.after else "-"
+    entries: list[Any] = yield Read("XREVRANGE", stream_key(), "+", oldest, "COUNT", query.limit)
+    return entries
+
+
+def _read_queues(shard: Shard) -> Flow[list[bytes]]:
+    names: list[bytes] = yield Read("ZRANGE", shard.key(Key.queues), 0, MAX_QUEUES - 1)
+    return names
 
 
 def _valid_names(names: Iterable[bytes]) -> Iterator[str]:

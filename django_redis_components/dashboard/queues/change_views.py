@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -9,7 +11,7 @@ from django.http import HttpResponse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_redis_components.core.protocol import run
+from django_redis_components.core.protocol import Flow, run
 from django_redis_components.dashboard import responses, verbs
 from django_redis_components.dashboard.audit import logged_time
 from django_redis_components.dashboard.clients import queue_shard
@@ -19,25 +21,34 @@ from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.parameters import missing
 from django_redis_components.dashboard.queues import changes, task_change_views
 from django_redis_components.dashboard.queues.confirmations import (
+    InShards,
+    changed_shards,
     clock_of,
+    in_each,
+    merged_preview,
     outcome_of,
+    parts_of,
     previewed,
+    queue_links,
+    shard_of,
+    totals,
     undo_links,
     undo_text,
 )
 from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation
+from django_redis_components.taskqueue.stats.merging import merged_info
 from django_redis_components.taskqueue.store import control
 
 
 def pause(request: PageRequest) -> HttpResponse:
     """Ask for the reason and the end of a pause (GET), or pause (POST)."""
     queue = request.object_id
-    back = request.links.queue(queue)
+    back = queue_links(request).queue(queue)
     form = PauseForm(request.http.POST if request.is_post else None)
     if form.is_valid():
         end_min, reason = form.cleaned_data["minutes"], form.cleaned_data["reason"]
         action = f"Pause queue {queue!r}" + (f" for {end_min} min" if end_min else "")
-        execute = partial(_pause, queue, reason, request.author[: control.MAX_NOTE], end_min)
+        execute = partial(_pause, request, queue, reason, request.author[: control.MAX_NOTE], end_min)
         return verbs.execute(request, Change(changes.PAUSE, queue, action, execute, back))
     confirmation = Confirmation(
         title=_("Pause queue %(name)s") % {"name": queue},
@@ -56,9 +67,9 @@ def pause(request: PageRequest) -> HttpResponse:
 def resume(request: PageRequest) -> HttpResponse:
     """Ask for confirmation (GET), or resume (POST)."""
     queue = request.object_id
-    back = request.links.queue(queue)
+    back = queue_links(request).queue(queue)
     if request.is_post:
-        change = Change(changes.RESUME, queue, f"Resume queue {queue!r}", partial(_resume, queue), back)
+        change = Change(changes.RESUME, queue, f"Resume queue {queue!r}", partial(_resume, request, queue), back)
         return verbs.execute(request, change)
     confirmation = Confirmation(
         title=_("Resume queue %(name)s") % {"name": queue},
@@ -75,11 +86,12 @@ def pause_group(request: PageRequest) -> HttpResponse:
     queue, group = request.object_id, group_of(request)
     if group is None:
         return responses.bad_request(request, missing("group"))
-    back = request.links.queue(queue)
+    back = queue_links(request).queue(queue)
     form = ReasonForm(request.http.POST if request.is_post else None)
     if form.is_valid():
         action = f"Pause group {group!r} of queue {queue!r}"
-        execute = partial(_pause_group, queue, group, form.cleaned_data["reason"], request.author[: control.MAX_NOTE])
+        author = request.author[: control.MAX_NOTE]
+        execute = partial(_pause_group, request, queue, group, form.cleaned_data["reason"], author)
         return verbs.execute(request, Change(changes.PAUSE_GROUP, queue, action, execute, back))
     confirmation = Confirmation(
         title=_("Pause group %(group)s of queue %(name)s") % {"group": group, "name": queue},
@@ -101,9 +113,9 @@ def resume_group(request: PageRequest) -> HttpResponse:
     queue, group = request.object_id, group_of(request)
     if group is None:
         return responses.bad_request(request, missing("group"))
-    back = request.links.queue(queue)
+    back = queue_links(request).queue(queue)
     if request.is_post:
-        action, execute = f"Resume group {group!r} of queue {queue!r}", partial(_resume_group, queue, group)
+        action, execute = f"Resume group {group!r} of queue {queue!r}", partial(_resume_group, request, queue, group)
         return verbs.execute(request, Change(changes.RESUME_GROUP, queue, action, execute, back))
     confirmation = Confirmation(
         title=_("Resume group %(group)s of queue %(name)s") % {"group": group, "name": queue},
@@ -128,19 +140,22 @@ def group_of(request: PageRequest) -> str | None:
 def purge(request: PageRequest) -> HttpResponse:
     """Ask for confirmation of a purge, or purge."""
     queue = request.object_id
-    ticket, back = verbs.ticket_of(request.http, changes.PURGE), request.links.queue(queue)
+    ticket, back = verbs.ticket_of(request.http, changes.PURGE), queue_links(request).queue(queue)
     if ticket.is_confirmed and ticket.selection["queue"] == queue:
         action = f"Purge queue {queue!r}, tasks until {logged_time(ticket.selection['until_ms'])}"
         execute = partial(_purge, request, ticket.selection)
         return verbs.execute(request, Change(changes.PURGE, queue, action, execute, back))
-    purge_preview = changes.preview_purge(queue, request.links.task)
-    preview = purge_preview.preview
+    trash = control.new_op()  # the same in each shard: one undo restores all
+    found = in_each(changed_shards(request), lambda: changes.preview_purge(queue, trash, request.links.task))
+    preview = merged_preview({shard: each.preview for shard, each in found.by_shard.items()})
+    parts = [{**each.selection, "shard": shard.name} for shard, each in found.by_shard.items()]
+    selection = {"queue": queue, "typed": queue, "trash": trash, "until_ms": parts[0]["until_ms"], "parts": parts}
     question = ngettext(
         "Purge %(count)s pending task of the queue “%(queue)s”?",
         "Purge %(count)s pending tasks of the queue “%(queue)s”?",
         preview.count,
     ) % {"count": preview.count_text, "queue": queue}
-    pause_url = request.links.queue(queue, "pause")
+    pause_url = queue_links(request).queue(queue, "pause")
     confirmation = Confirmation(
         title=_("Purge queue %(name)s") % {"name": queue},
         button=ngettext("Purge %(count)s task", "Purge %(count)s tasks", preview.count) % {"count": preview.count_text},
@@ -149,10 +164,11 @@ def purge(request: PageRequest) -> HttpResponse:
         checks=[
             Check(undo_text(preview)),
             Check(_("Tasks that are enqueued after %(time)s are kept.") % {"time": clock_of(preview)}),
-            Check(changes.kept_text(purge_preview.depth)),
+            Check(changes.kept_text(merged_info([[each.depth] for each in found.by_shard.values()]))),
             Check(_("Unique keys of the removed tasks are free: the same task can be enqueued again."), "caution"),
+            *found.checks(),
         ],
-        fields={"ticket": verbs.sign(request.http, changes.PURGE, purge_preview.selection)},
+        fields={"ticket": verbs.sign(request.http, changes.PURGE, selection)},
         typed=(queue, _("Type the queue’s name to confirm: %(name)s") % {"name": queue}),
         impossible="" if preview.count > 0 else _("The queue has no pending tasks."),
         gentler=[(_("Pause the queue…"), pause_url)] if pause_url else [],
@@ -165,15 +181,15 @@ def restore(request: PageRequest) -> HttpResponse:
     """Ask for confirmation of the undo of a purge or deletion (GET), or restore its tasks (POST)."""
     queue = request.object_id
     form = request.form
-    trash, back = form.get("trash", ""), request.links.queue(queue)
+    trash, back = form.get("trash", ""), queue_links(request).queue(queue)
     if not 0 < len(trash) <= 100:
         return responses.bad_request(request, missing("trash"))
     if request.is_post:
         action = f"Restore trash {trash!r} of queue {queue!r}"
-        change = Change(changes.RESTORE, queue, action, partial(_restore, queue, trash), back)
+        change = Change(changes.RESTORE, queue, action, partial(_restore, request, queue, trash), back)
         return verbs.execute(request, change)
-    entry = changes.count_of_trash(queue, trash)
-    count = entry.count if entry else 0
+    found = in_each(changed_shards(request), lambda: changes.count_of_trash(queue, trash))
+    count = sum(entry.count for entry in found.by_shard.values() if entry)
     confirmation = Confirmation(
         title=_("Restore tasks of queue %(name)s") % {"name": queue},
         button=ngettext("Restore %(count)s task", "Restore %(count)s tasks", count) % {"count": number(count)},
@@ -181,6 +197,7 @@ def restore(request: PageRequest) -> HttpResponse:
         checks=[
             Check(_("The tasks return in their order, before those enqueued since.")),
             Check(_("A task whose unique key another task has by now is cancelled."), "caution"),
+            *found.checks(),
         ],
         fields={"trash": trash},
         impossible=""
@@ -192,43 +209,59 @@ def restore(request: PageRequest) -> HttpResponse:
 
 
 def _purge(request: PageRequest, selection: Any) -> ChangeOutcome:
-    done, is_left = changes.purge(selection)
+    deadline, parts = time.monotonic() + verbs.BUDGET_S, {shard_of(each): each for each in parts_of(selection)}
+    found = in_each(tuple(parts), lambda: changes.purge(parts[queue_shard()], deadline - time.monotonic()))
+    done, is_left = totals(found)
     message = ngettext("Purged %(count)s task.", "Purged %(count)s tasks.", done)
     undo = undo_links(request, selection["queue"], selection["trash"]) if done else ()
-    return outcome_of(message, done, is_left, f"{changes.tasks_text(done)} purged, trash {selection['trash']}", undo)
+    log = f"{changes.tasks_text(done)} purged, trash {selection['trash']}"
+    return found.outcome(outcome_of(message, done, is_left, log, undo))
 
 
-def _restore(queue: str, trash: str) -> ChangeOutcome:
-    done, is_left = changes.restore(queue, trash)
+def _restore(request: PageRequest, queue: str, trash: str) -> ChangeOutcome:
+    deadline = time.monotonic() + verbs.BUDGET_S
+    found = in_each(changed_shards(request), lambda: changes.restore(queue, trash, deadline - time.monotonic()))
+    done, is_left = totals(found)
     message = ngettext("Restored %(count)s task.", "Restored %(count)s tasks.", done)
-    return outcome_of(message, done, is_left, f"{changes.tasks_text(done)} restored")
+    return found.outcome(outcome_of(message, done, is_left, f"{changes.tasks_text(done)} restored"))
 
 
-def _pause(queue: str, reason: str, author: str, end_min: int) -> ChangeOutcome:
-    run(changes.client(), control.pause(queue_shard(), queue, reason, author, end_min * 60 or None))
-    return ChangeOutcome(f"done, reason {reason!r}" if reason else "done", _("Paused: %(name)s") % {"name": queue})
+def _pause(request: PageRequest, queue: str, reason: str, author: str, end_min: int) -> ChangeOutcome:
+    found = _in_shards(request, control.pause, queue, reason, author, end_min * 60 or None)
+    log = f"done, reason {reason!r}" if reason else "done"
+    return found.outcome(ChangeOutcome(log, _("Paused: %(name)s") % {"name": queue}))
 
 
-def _resume(queue: str) -> ChangeOutcome:
-    if run(changes.client(), control.resume(queue_shard(), queue)):
-        return ChangeOutcome("done", _("Resumed: %(name)s") % {"name": queue})
-    return ChangeOutcome("it was not paused", _("Not paused: %(name)s") % {"name": queue}, is_done=False)
+def _resume(request: PageRequest, queue: str) -> ChangeOutcome:
+    found = _in_shards(request, control.resume, queue)
+    if any(found.by_shard.values()):
+        return found.outcome(ChangeOutcome("done", _("Resumed: %(name)s") % {"name": queue}))
+    text = _("Not paused: %(name)s") % {"name": queue}
+    return found.outcome(ChangeOutcome("it was not paused", text, is_done=False))
 
 
-def _pause_group(queue: str, group: str, reason: str, author: str) -> ChangeOutcome:
+def _pause_group(request: PageRequest, queue: str, group: str, reason: str, author: str) -> ChangeOutcome:
     try:
-        run(changes.client(), control.pause_group(queue_shard(), queue, group, reason, author))
+        found = _in_shards(request, control.pause_group, queue, group, reason, author)
     except ValueError:
         most = {"count": number(control.MAX_PAUSED_GROUPS)}
         text = _("Not paused: %(count)s groups of the queue are paused, which is the most.") % most
         return ChangeOutcome("too many groups are paused", text, is_done=False)
-    return ChangeOutcome(f"done, reason {reason!r}" if reason else "done", _("Paused: %(name)s") % {"name": group})
+    log = f"done, reason {reason!r}" if reason else "done"
+    return found.outcome(ChangeOutcome(log, _("Paused: %(name)s") % {"name": group}))
 
 
-def _resume_group(queue: str, group: str) -> ChangeOutcome:
-    if run(changes.client(), control.resume_group(queue_shard(), queue, group)):
-        return ChangeOutcome("done", _("Resumed: %(name)s") % {"name": group})
-    return ChangeOutcome("it was not paused", _("Not paused: %(name)s") % {"name": group}, is_done=False)
+def _resume_group(request: PageRequest, queue: str, group: str) -> ChangeOutcome:
+    found = _in_shards(request, control.resume_group, queue, group)
+    if any(found.by_shard.values()):
+        return found.outcome(ChangeOutcome("done", _("Resumed: %(name)s") % {"name": group}))
+    text = _("Not paused: %(name)s") % {"name": group}
+    return found.outcome(ChangeOutcome("it was not paused", text, is_done=False))
+
+
+def _in_shards(request: PageRequest, change: Callable[..., Flow[Any]], *args: Any) -> InShards[Any]:
+    """Make a change of a queue in the shards that it applies to."""
+    return in_each(changed_shards(request), lambda: run(changes.client(), change(queue_shard(), *args)))
 
 
 #: The view of each verb.

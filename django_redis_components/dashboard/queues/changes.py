@@ -139,8 +139,8 @@ def _preview(queue: str, query: TaskQuery, scan: TaskScan, url_of: TaskUrl) -> t
     return preview, {"queue": queue, "state": query.state, "filters": filters, **_watermark(scan.at_us)}
 
 
-def preview_purge(queue: str, url_of: TaskUrl) -> PurgePreview:
-    """Return what a purge of the pending tasks removes."""
+def preview_purge(queue: str, trash: str, url_of: TaskUrl) -> PurgePreview:
+    """Return what a purge of the pending tasks into this trash removes."""
     flows = [_count(queue, TaskQuery(state), MAX_COUNTED // 2) for state in ("ready", "scheduled")]
     *scans, [depth] = run(client(), gather_values([*flows, read_depths(queue_shard(), queue)]))
     at, count = _time(scans[0].at_us), depth.ready + depth.scheduled
@@ -152,7 +152,7 @@ def preview_purge(queue: str, url_of: TaskUrl) -> PurgePreview:
     rest = count - sum(_counted(scan) for scan in scans)
     tasks = [*scans[0].tasks, *scans[1].tasks]
     preview = Preview(at, count, _counts(names, at, rest=rest), sample(tasks, at, url_of))
-    selection = {"queue": queue, "typed": queue, "trash": control.new_op(), "sequence": scans[0].sequence}
+    selection = {"queue": queue, "typed": queue, "trash": trash, "sequence": scans[0].sequence}
     return PurgePreview(preview, depth, {**selection, **_watermark(scans[0].at_us)})
 
 
@@ -174,7 +174,7 @@ def change_tasks(
     return done, is_left or collected.is_full
 
 
-def purge(selection: Mapping[str, Any]) -> tuple[int, bool]:
+def purge(selection: Mapping[str, Any], budget_s: float | None = None) -> tuple[int, bool]:
     """Purge the tasks that entered the queue until the watermark. Return how many, and whether some are left."""
     place = [1, 0]
 
@@ -184,12 +184,12 @@ def purge(selection: Mapping[str, Any]) -> tuple[int, bool]:
         moved, *place[:] = run(client(), flow)
         return moved, place[0] > 0
 
-    return verbs.in_chunks(step)
+    return verbs.in_chunks(step, budget_s)
 
 
-def restore(queue: str, trash: str) -> tuple[int, bool]:
+def restore(queue: str, trash: str, budget_s: float | None = None) -> tuple[int, bool]:
     """Restore the tasks of a purge or a deletion. Return how many, and whether some are left."""
-    return verbs.in_chunks(lambda: run(client(), control.restore_chunk(queue_shard(), queue, trash)))
+    return verbs.in_chunks(lambda: run(client(), control.restore_chunk(queue_shard(), queue, trash)), budget_s)
 
 
 def count_of_trash(queue: str, trash: str) -> control.TrashEntry | None:

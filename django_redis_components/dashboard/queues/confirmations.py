@@ -2,17 +2,127 @@
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
 
 from django.utils.translation import gettext as _
+from redis.exceptions import RedisError
 
+from django_redis_components.core.exception_text import safe_text
 from django_redis_components.dashboard import formats
-from django_redis_components.dashboard.clients import shown_shards
+from django_redis_components.dashboard.clients import queue_shard, showing, shown_shards
 from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues import changes
 from django_redis_components.dashboard.queues.changes import Preview
-from django_redis_components.dashboard.verbs import ChangeOutcome
+from django_redis_components.dashboard.shard_choice import away_text
+from django_redis_components.dashboard.verbs import ChangeOutcome, Check, NameCount
+from django_redis_components.taskqueue.shards import Shard, named, shards_of
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class InShards(Generic[T]):
+    """What was read or done in several shards; one that does not answer stops none of the others.
+
+    Attributes:
+        by_shard: the values of those that have answered.
+        away: the errors of the others.
+    """
+
+    by_shard: dict[Shard, T]
+    away: dict[Shard, RedisError]
+
+    def checks(self) -> list[Check]:
+        """Return which shards a change applies to, unless there is one."""
+        if len(self.by_shard) + len(self.away) == 1:
+            return []
+        names = {"names": ", ".join(shard.name for shard in self.by_shard)}
+        checks = [Check(_("This applies to the queue in the shards %(names)s.") % names)]
+        if self.away:
+            names = {"names": ", ".join(shard.name for shard in self.away)}
+            checks.append(Check(_("Tasks in shards that do not answer are not changed: %(names)s.") % names, "caution"))
+        return checks
+
+    def outcome(self, outcome: ChangeOutcome) -> ChangeOutcome:
+        """Return the outcome of a change with the shards in which it was not made."""
+        if not self.away:
+            return outcome
+        problems = " ".join(away_text(shard, error) for shard, error in self.away.items())
+        text = _("Not done in all shards. Repeat it to complete it. %(problems)s") % {"problems": problems}
+        log = "; ".join(f"not in shard {shard.name}: {safe_text(error)}" for shard, error in self.away.items())
+        return dataclasses.replace(
+            outcome, log=f"{outcome.log}, {log}", message=f"{outcome.message} {text}", is_done=False
+        )
+
+
+def queue_links(request: PageRequest) -> Links:
+    """Return the links to pages and changes of the queue: of all its shards, unless the URL names one."""
+    return request.links.in_shard(request.shard_name)
+
+
+def changed_shards(request: PageRequest) -> tuple[Shard, ...]:
+    """Return the shards that a change of a queue applies to: all, unless the URL names one."""
+    shown = queue_shard()
+    return (shown,) if request.shard_name else shards_of(shown.using)
+
+
+def in_each(shards: tuple[Shard, ...], call: Callable[[], T]) -> InShards[T]:
+    """Call a function for each of the shards, as the one that the page shows.
+
+    Raises:
+        redis.exceptions.RedisError: none answers.
+    """
+    found: InShards[T] = InShards({}, {})
+    for shard in shards:
+        try:
+            with showing(shard):
+                found.by_shard[shard] = call()
+        except RedisError as exc:
+            found.away[shard] = exc
+    if not found.by_shard:
+        raise next(iter(found.away.values()))
+    return found
+
+
+def totals(found: InShards[tuple[int, bool]]) -> tuple[int, bool]:
+    """Return how many tasks were changed in all shards, and whether some are left."""
+    counts = found.by_shard.values()
+    return sum(done for done, _is_left in counts), any(is_left for _done, is_left in counts)
+
+
+def merged_preview(found: Mapping[Shard, Preview]) -> Preview:
+    """Return what a change applies to in several shards; each row of the counts names its shard."""
+    previews = list(found.values())
+    if len(previews) == 1:
+        return previews[0]
+    counts = [
+        NameCount(f"{shard.name} · {row.name}", row.count, row.oldest)
+        for shard, preview in found.items()
+        for row in preview.counts
+    ]
+    return Preview(
+        at=previews[0].at,
+        count=sum(preview.count for preview in previews),
+        counts=counts,
+        sample=[task for preview in previews for task in preview.sample][: changes.SAMPLE],
+        is_partial=any(preview.is_partial for preview in previews),
+        error_class=next((preview.error_class for preview in previews if preview.error_class), ""),
+    )
+
+
+def shard_of(part: Mapping[str, Any]) -> Shard:
+    """Return the shard of a part of a selection. One that an earlier version has signed names none."""
+    return named(part["shard"], queue_shard().using) if "shard" in part else queue_shard()
+
+
+def parts_of(selection: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the parts of a selection, one for each shard. One that an earlier version has signed is of one shard."""
+    parts: list[Mapping[str, Any]] = selection.get("parts", [selection])
+    return parts
 
 
 def outcome_of(message: str, done: int, is_left: bool, log: str, links: Any = ()) -> ChangeOutcome:
@@ -28,10 +138,11 @@ def undo_links(request: PageRequest, queue: str, trash: str, shard: str = "") ->
     """Return the link to the undo of a purge or deletion, if the user may undo it.
 
     Args:
-        shard: name of the shard in which it was made; "": the one that the page shows.
+        shard: name of the shard in which it was made; "": all, or the one that the URL names.
     """
     is_of_all = shard and not request.links.shard and len(shown_shards().shards) > 1
-    url = (request.links.in_shard(shard) if is_of_all else request.links).queue(queue, "restore")
+    links = request.links.in_shard(shard) if is_of_all else queue_links(request)
+    url = links.queue(queue, "restore")
     return [(_("Undo…"), f"{url}?trash={trash}")] if url else []
 
 

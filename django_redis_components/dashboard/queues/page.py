@@ -60,7 +60,8 @@ def read(request: PageRequest) -> Snapshot[QueueSnapshot]:
 
 def context(request: PageRequest, snapshot: Snapshot[QueueSnapshot]) -> dict[str, Any]:
     """Return the context of the templates."""
-    name, links, query, urls = request.object_id, request.links, request.query, request.links.verbs(request.object_id)
+    name, links, query = request.object_id, request.links, request.query
+    urls = links.in_shard(request.shard_name).verbs(name)  # a change applies to all shards, unless the URL names one
     page = build_page(snapshot.value, url_of=links.task)
     has_names = page["listing"] is not None and any(row.new_name for row in page["listing"]["rows"])
     bulk = bulk_actions(query.state, urls, is_search=query.filters.are_set, has_names=has_names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -20,9 +21,16 @@ from django_redis_components.dashboard.parameters import InvalidParameter
 from django_redis_components.dashboard.queues import changes
 from django_redis_components.dashboard.queues.changes import Preview
 from django_redis_components.dashboard.queues.confirmations import (
+    changed_shards,
     clock_of,
+    in_each,
+    merged_preview,
     outcome_of,
+    parts_of,
     previewed,
+    queue_links,
+    shard_of,
+    totals,
     undo_links,
     undo_text,
 )
@@ -58,7 +66,7 @@ def change_tasks(request: PageRequest, task_verb: TaskVerb) -> HttpResponse:
         return responses.bad_request(request, InvalidParameter(text))
     if ids is not None and not ids:
         messages.warning(request.http, _("Select at least one task."))
-        return HttpResponseRedirect(f"{request.links.queue(queue)}?{query.encoded()}")
+        return HttpResponseRedirect(f"{queue_links(request).queue(queue)}?{query.encoded()}")
     confirmation = _confirmation(request, task_verb, query, ids, form)
     return verbs.confirm(request, confirmation, ticket.problem or (form.problem if form else ""))
 
@@ -100,8 +108,12 @@ def _confirmation(
     request: PageRequest, task_verb: TaskVerb, query: TaskQuery, ids: list[str] | None, form: ChangeForm | None
 ) -> Confirmation:
     queue, url_of = request.object_id, request.links.task
+    checks: list[Check] = []
     if ids is None:
-        [(preview, selection)] = changes.preview_matching([queue], query, url_of)
+        found = in_each(changed_shards(request), lambda: changes.preview_matching([queue], query, url_of)[0])
+        preview = merged_preview({shard: each for shard, (each, _selection) in found.by_shard.items()})
+        parts = [{**part, "shard": shard.name} for shard, (_each, part) in found.by_shard.items()]
+        selection, checks = {**parts[0], "parts": parts}, found.checks()
     else:
         preview, selection = changes.preview_ticked(queue, query.state, ids, url_of)
     names = {
@@ -114,9 +126,9 @@ def _confirmation(
     return Confirmation(
         title=task_verb.title % names,
         button=task_verb.button % names,
-        back=f"{request.links.queue(queue)}?{query.encoded()}",
+        back=f"{queue_links(request).queue(queue)}?{query.encoded()}",
         question=task_verb.question % names,
-        checks=_checks(task_verb, query, preview, names, is_all=ids is None),
+        checks=[*_checks(task_verb, query, preview, names, is_all=ids is None), *checks],
         fields={"ticket": verbs.sign(request.http, task_verb.verb, selection)},
         form=form,
         impossible="" if preview.count or preview.is_partial else _("None of these tasks is in this state any more."),
@@ -157,7 +169,7 @@ def _execute(request: PageRequest, task_verb: TaskVerb, selection: Any, argument
     words = verb.name.capitalize().replace("_", " ")
     action = f"{words} {state} tasks of queue {queue!r}{to} until {until} ({which})"
     query = TaskQuery(state, **selection.get("filters", {}))
-    back = f"{request.links.queue(queue)}?{query.encoded()}"
+    back = f"{queue_links(request).queue(queue)}?{query.encoded()}"
     execute = partial(_change, request, task_verb, selection, argument)
     return verbs.execute(request, Change(verb, queue, action, execute, back))
 
@@ -171,12 +183,19 @@ def _logged_filters(filters: dict[str, str]) -> str:
 def _change(request: PageRequest, task_verb: TaskVerb, selection: Any, argument: str) -> ChangeOutcome:
     is_deletion = task_verb.verb is DELETE
     argument = control.new_op() if is_deletion else argument
-    done, is_left = changes.change_tasks(task_verb.verb, selection, argument)
+    deadline, parts = time.monotonic() + verbs.BUDGET_S, {shard_of(each): each for each in parts_of(selection)}
+
+    def change() -> tuple[int, bool]:
+        return changes.change_tasks(task_verb.verb, parts[queue_shard()], argument, deadline - time.monotonic())
+
+    found = in_each(tuple(parts), change)
+    done, is_left = totals(found)
     log = f"{changes.tasks_text(done)} {task_verb.log}"
     undo = undo_links(request, selection["queue"], argument) if is_deletion and done else ()
     # `outcome_of` puts the formatted number into the text: the plural form is chosen here.
     message = task_verb.done % {"number": done, "count": "%(count)s"}
-    return outcome_of(message, done, is_left, f"{log}, trash {argument}" if is_deletion else log, undo)
+    log = f"{log}, trash {argument}" if is_deletion else log
+    return found.outcome(outcome_of(message, done, is_left, log, undo))
 
 
 #: The view of each verb.

@@ -21,6 +21,7 @@ class SchedulesPage(Page):
         ("remove_schedule", "Can remove schedules that were added at run time"),
     )
     templates = "schedules"
+    shows_all_shards = True
     parse = hook("page.parse")
     read = hook("page.read")
     data = hook("page.schedule_data")

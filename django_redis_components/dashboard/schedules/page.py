@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -15,7 +16,7 @@ from django_redis_components.core import keys
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.charts import ChartPanel, Point, bar_chart
-from django_redis_components.dashboard.clients import queue_shard
+from django_redis_components.dashboard.clients import shown_shards
 from django_redis_components.dashboard.elements import NO_VALUE, Cell, anchor_of, moment_cell
 from django_redis_components.dashboard.flows.states import state_label
 from django_redis_components.dashboard.formats import number
@@ -24,10 +25,18 @@ from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.parameters import too_long
 from django_redis_components.dashboard.schedules.calendar import runs_by_hour, times_label
+from django_redis_components.dashboard.shard_reads import of_shards
 from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
 from django_redis_components.dashboard.table import Column, Table
-from django_redis_components.taskqueue.schedules.status import ScheduleInfo, ScheduleSnapshot, read_part
-from django_redis_components.taskqueue.stats.due import DueCounts, read_due
+from django_redis_components.taskqueue.schedules.status import (
+    PAGE_SIZE,
+    ScheduleInfo,
+    ScheduleSnapshot,
+    merged_schedules,
+    read_part,
+)
+from django_redis_components.taskqueue.shards import Shard
+from django_redis_components.taskqueue.stats.due import DueCounts, merged_due, read_due
 
 #: Hours between two labels of the chart.
 LABEL_EVERY = 6
@@ -35,10 +44,15 @@ LABEL_EVERY = 6
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SchedulePageData:
-    """The schedules, and how many scheduled tasks are due in each hour."""
+    """The schedules of all shards that the page shows, and how many scheduled tasks are due in each hour.
+
+    Attributes:
+        shards: the shard of each schedule, by name; "" if the page shows one.
+    """
 
     found: ScheduleSnapshot
     due: DueCounts
+    shards: dict[str, str]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,15 +78,25 @@ def read(request: PageRequest) -> Snapshot[SchedulePageData]:
 
 
 def _read(query: ScheduleQuery) -> Flow[SchedulePageData]:
-    shard = queue_shard()
+    parts = yield from of_shards(partial(_read_shard, query))
+    found = merged_schedules([found for found, _due in parts.values()])
+    shown = dataclasses.replace(
+        found, schedules=found.schedules[:PAGE_SIZE], has_more=found.has_more or len(found.schedules) > PAGE_SIZE
+    )
+    own = {id(info): shard.name for shard, (part, _due) in parts.items() for info in part.schedules}
+    shards = {info.name: own[id(info)] if len(shown_shards().shards) > 1 else "" for info in shown.schedules}
+    return SchedulePageData(shown, merged_due([due for _found, due in parts.values()]), shards)
+
+
+def _read_shard(query: ScheduleQuery, shard: Shard) -> Flow[tuple[ScheduleSnapshot, DueCounts]]:
     found, due = yield from gather_values([read_part(shard, part=query.part, after=query.after), read_due(shard)])
-    return SchedulePageData(found, due)
+    return found, due
 
 
 def context(request: PageRequest, snapshot: Snapshot[SchedulePageData]) -> dict[str, Any]:
     """Return the context of the templates."""
     urls, found, query = request.links.verbs(), snapshot.value.found, request.query
-    table = _table(found.at, urls, request.links).context(found.schedules)
+    table = _table(found.at, urls, request.links, snapshot.value.shards).context(found.schedules)
     part = {"q": query.part} if query.part else {}
     following = urlencode({**part, "after": found.schedules[-1].name}) if found.has_more else ""
     return {
@@ -105,12 +129,13 @@ def schedule_data(snapshot: Snapshot[SchedulePageData]) -> dict[str, Any]:
     }
 
 
-def _table(at: datetime, urls: Mapping[str, str], links: Links) -> Table[ScheduleInfo]:
-    """Return the table of schedules.
+def _table(at: datetime, urls: Mapping[str, str], links: Links, shards: Mapping[str, str]) -> Table[ScheduleInfo]:
+    """Return the table of schedules, with their shards if the page shows several.
 
     Args:
         urls: of the changes that the user may make, by verb.
         links: to the class of each task, and to the latest task.
+        shards: of each schedule, by name.
     """
 
     def last_task(schedule: ScheduleInfo) -> Cell | None:
@@ -146,6 +171,7 @@ def _table(at: datetime, urls: Mapping[str, str], links: Links) -> Table[Schedul
             Column("last", _("Last enqueued"), lambda schedule: moment_cell(schedule.last_sent_at, at)),
             Column("task", _("Last task"), last_task, ""),
             Column("queue", _("Queue"), _queue, ""),
+            Column("shard", _("Shard"), lambda schedule: shards[schedule.name], "", skip_empty=True),
             Column(
                 "actions",
                 pgettext("on a row", "Action"),

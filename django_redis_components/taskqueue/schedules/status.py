@@ -126,16 +126,19 @@ def read_first(using: str) -> Flow[ScheduleSnapshot]:
 
 
 def merged_schedules(parts: Sequence[ScheduleSnapshot]) -> ScheduleSnapshot:
-    """Return the schedules of several shards. Of one that was in another before, the one that is not gone counts."""
+    """Return the schedules of several shards. Of one that was in another before, the one that is not gone counts.
+
+    The total counts schedules twice that two shards have and that are not among these.
+    """
     if len(parts) == 1:
         return parts[0]
     found: dict[str, ScheduleInfo] = {}
     for info in (info for part in parts for info in part.schedules):
         if info.name not in found or found[info.name].state == "gone":
             found[info.name] = info
-    return ScheduleSnapshot(
-        parts[0].at, _sorted(list(found.values())), len(found), any(part.has_more for part in parts)
-    )
+    repeated = sum(len(part.schedules) for part in parts) - len(found)
+    total = sum(part.total for part in parts) - repeated
+    return ScheduleSnapshot(parts[0].at, _sorted(list(found.values())), total, any(part.has_more for part in parts))
 
 
 def read_registered(shard: Shard) -> Flow[ScheduleSnapshot]:

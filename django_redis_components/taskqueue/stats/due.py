@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from datetime import datetime
 
 from django_redis_components.core.protocol import Call, Flow
@@ -35,6 +36,17 @@ def read_due(shard: Shard) -> Flow[DueCounts]:
         _, _, more, following = yield _request(shard, following)
         counts = [one + other for one, other in zip(counts, more, strict=True)]
     return DueCounts(moment_of(first_ms * 1_000), counts)
+
+
+def merged_due(found: Sequence[DueCounts]) -> DueCounts:
+    """Return the counts of several shards as those of one. The clock of one may be in the next hour already."""
+    first_at = min(each.first_at for each in found)
+    counts = [0] * HOURS
+    for each in found:
+        later = round((each.first_at - first_at).total_seconds() * 1_000) // HOUR_MS
+        for hour, count in enumerate(each.counts[: HOURS - later]):
+            counts[hour + later] += count
+    return DueCounts(first_at, counts)
 
 
 def _request(shard: Shard, first: int) -> Call:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from itertools import count, repeat
 from typing import Any
@@ -18,7 +19,7 @@ from django_redis_components.taskqueue.fields import Field, Key, Part
 from django_redis_components.taskqueue.limits import MAX_KEY, UNSENDABLE
 from django_redis_components.taskqueue.options import check_moment, when
 from django_redis_components.taskqueue.shards import Shard
-from django_redis_components.taskqueue.store.finished import FINISHED, finished_bounds, list_finished
+from django_redis_components.taskqueue.store.finished import FINISHED, FinishedRow, finished_bounds, list_finished
 from django_redis_components.taskqueue.store.scripts import (
     DELETE_TASKS,
     DELETE_TRASH,
@@ -50,6 +51,8 @@ MAX_PAUSED_GROUPS = 200
 MAX_TRASH = 200
 _TRASH_LISTS = (Part.requeued, Part.ready)
 _TRASH_ZSETS = (Part.priority, Part.scheduled, Part.limited, Part.grouped, Part.failed, Part.unregistered)
+#: Ids whose scores one command reads.
+MAX_SCORES = 10_000
 #: States whose tasks can be listed.
 LISTED = ("ready", "scheduled", "waiting", "running", "failed", "unregistered", *FINISHED)
 
@@ -239,22 +242,75 @@ def list_tasks(shard: Shard, queue: str, state: str, limit: int, offset: int) ->
 
     Of a finished task whose record has expired the fields are those that the list still knows.
     """
-    listed: dict[str, dict[str, bytes]] = {}
+    ids, listed = yield from _list_ids(shard, queue, state, limit, offset)
+    return (yield from _read_rows(shard, state, ids, listed))
+
+
+def list_tasks_over(
+    shards: Sequence[Shard], queue: str, state: str, limit: int, offset: int
+) -> Flow[list[tuple[Shard, Row]]]:
+    """Return a page of the tasks of several shards, each with its shard; see `list_tasks`.
+
+    They are in the order of their times. Ready ones have none: the shards have turns. All tasks before the page are
+    listed, too.
+    """
+    if len(shards) == 1:
+        rows = yield from list_tasks(shards[0], queue, state, limit, offset)
+        return [(shards[0], row) for row in rows]
+    found: list[tuple[float, int, int, str]] = []
+    finished: dict[str, FinishedRow] = {}
+    for number, shard in enumerate(shards):
+        ids, listed = yield from _list_ids(shard, queue, state, offset + limit, 0)
+        finished |= listed
+        times = yield from _times(shard, queue, state, ids, listed)
+        found += [(time, rank, number, task_id) for rank, (time, task_id) in enumerate(zip(times, ids, strict=True))]
+    page = sorted(found)[offset : offset + limit]
+    rows_by_id: dict[tuple[int, str], Row] = {}
+    for number, shard in enumerate(shards):
+        own = [task_id for *_, shard_number, task_id in page if shard_number == number]
+        for row in (yield from _read_rows(shard, state, own, finished)):
+            rows_by_id[number, row[0]] = row
+    places = [(number, task_id) for *_, number, task_id in page]
+    return [(shards[place[0]], rows_by_id[place]) for place in places if place in rows_by_id]
+
+
+def _list_ids(
+    shard: Shard, queue: str, state: str, limit: int, offset: int
+) -> Flow[tuple[list[str], dict[str, FinishedRow]]]:
+    """Return the ids of a page; and of finished tasks what the list knows, by id."""
     if state in FINISHED:
         rows = yield from list_finished(shard, queue, state, limit, offset)
-        listed = {row.id: row.fields_of_record for row in rows}
-        ids = list(listed)
-    else:
-        found = yield LIST_TASKS(base=shard.base, queue=queue, state=state, offset=offset, limit=limit)
-        ids = [task_id.decode() for task_id in found]
+        listed = {row.id: row for row in rows}
+        return list(listed), listed
+    found = yield LIST_TASKS(base=shard.base, queue=queue, state=state, offset=offset, limit=limit)
+    return [task_id.decode() for task_id in found], {}
+
+
+def _times(
+    shard: Shard, queue: str, state: str, ids: Sequence[str], listed: Mapping[str, FinishedRow]
+) -> Flow[Sequence[float]]:
+    """Return numbers by which the tasks of several shards are ordered. Those without a time come last."""
+    if state in FINISHED:
+        ends = [listed[task_id].fields.get(Field.finished_at_us, b"") for task_id in ids]
+        return [-int(end) if end.isdigit() else math.inf for end in ends]  # another client may have written others
+    if state == "ready" or not ids:
+        return range(len(ids))
+    times: list[float] = []
+    for some in chunks_of(ids, size=MAX_SCORES):
+        scores = yield Read("ZMSCORE", shard.queue(queue, state), *some)
+        times += [math.inf if score is None else float(score) for score in scores]
+    return times
+
+
+def _read_rows(shard: Shard, state: str, ids: Sequence[str], listed: Mapping[str, FinishedRow]) -> Flow[list[Row]]:
     reads = [Read("HGETALL", shard.record(task_id)) for task_id in ids]
     reads += [Read("LRANGE", f"{shard.record(task_id)}:errors", -1, -1) for task_id in ids]
     replies = (yield Batch(reads)) if reads else []
     tasks: list[Row] = []
     for task_id, pairs, failures in zip(ids, replies[: len(ids)], replies[len(ids) :], strict=True):
         fields = {name.decode(): value for name, value in zip(pairs[::2], pairs[1::2], strict=True)}
-        if listed and fields.get(Field.state) != state.encode():
-            tasks.append((task_id, listed[task_id], []))
+        if task_id in listed and fields.get(Field.state) != state.encode():
+            tasks.append((task_id, listed[task_id].fields_of_record, []))
         elif Field.queue in fields and (listed or fields.get(Field.state) != b"cancelled"):
             tasks.append((task_id, fields, failures))
     return tasks

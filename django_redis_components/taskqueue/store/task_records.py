@@ -14,7 +14,7 @@ from redis.exceptions import ResponseError
 from django_redis_components.core.protocol import Batch, BoundedSlotWait, Flow, Read, Wait
 from django_redis_components.core.units import Seconds, to_seconds
 from django_redis_components.taskqueue.exceptions import TaskIdConflict, TaskResultDoesNotExist, WaitTimeout
-from django_redis_components.taskqueue.fields import Field
+from django_redis_components.taskqueue.fields import Field, Key
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.states import State, is_final
 from django_redis_components.taskqueue.store.messages import TaskMessage, call_for, calls_for, is_same_call
@@ -30,6 +30,8 @@ _GENERATED = re.compile(rf"[A-Za-z0-9_-]{{{ID_BYTES * 4 // 3}}}")
 CHUNK = 500
 #: Seconds between two reads of a result whose wakeup may have been lost.
 LOOK_AGAIN_S = 2.0
+#: Seconds between two reads of a task that is being moved to another shard.
+MOVING_S = 0.1
 
 Fields = dict[str, bytes]
 #: Where a task was found: the shard, the record and the failures.
@@ -78,7 +80,7 @@ def send_over(shards: Sequence[Shard], shard: Shard, message: TaskMessage) -> Fl
     others = [each for each in shards if each != shard]
     found = (yield Batch([Read("HGETALL", each.record(message.id)) for each in others])) if others else []
     for other, pairs in zip(others, found, strict=True):
-        if pairs:
+        if Field.queue.encode() in pairs[::2] or Field.moving.encode() in pairs[::2]:
             return other, reply_with_id(message, 0, pairs)
     return shard, (yield from send_with_id(shard, message))
 
@@ -96,8 +98,11 @@ def reply_with_id(message: TaskMessage, reply: Reply, pairs: list[Any]) -> Reply
     fields = fields_of(pairs)
     if not isinstance(reply, int) or not fields or fields.get(Field.nonce) == message.nonce.encode():
         return reply
-    if fields.get(Field.task_name) != message.name.encode() or not is_same_call(fields[Field.body], message.body):
+    body = fields.get(Field.body)  # None: the task was moved to another shard just now, and is gone there
+    if fields.get(Field.task_name) != message.name.encode() or body is None or not is_same_call(body, message.body):
         raise TaskIdConflict(message.id, fields[Field.task_name].decode())
+    if Field.queue not in fields:  # it is being moved to another shard
+        return [message.id.encode(), [*pairs, Field.queue.encode(), message.queue.encode()]]
     return [message.id.encode(), pairs]
 
 
@@ -130,9 +135,18 @@ def read(shard: Shard, task_id: str) -> Flow[tuple[Fields, list[bytes]]]:
             raise TaskResultDoesNotExist(task_id) from None
         raise
     fields = fields_of(pairs)
+    if Field.queue not in fields and Field.moving in fields:
+        fields, failures = yield from _read_moving(shard, task_id)
     if Field.queue not in fields:
         raise TaskResultDoesNotExist(task_id)
     return fields, failures
+
+
+def _read_moving(shard: Shard, task_id: str) -> Flow[tuple[Fields, list[bytes]]]:
+    """The record of a task that is being moved to another shard, and its failures; empty if it has arrived."""
+    key = shard.key(Key.moving_task, task_id)
+    pairs, failures = yield Batch([Read("HGETALL", key), Read("LRANGE", f"{key}:errors", 0, 49)])
+    return fields_of(pairs), failures
 
 
 def find(shards: Sequence[Shard], task_id: str) -> Flow[Found]:
@@ -146,11 +160,18 @@ def find(shards: Sequence[Shard], task_id: str) -> Flow[Found]:
     keys = [shard.record(task_id) for shard in shards]
     reads = [each for key in keys for each in (Read("HGETALL", key), Read("LRANGE", f"{key}:errors", 0, 49))]
     replies = yield Batch(reads, return_exceptions=True)
+    moving = None
     for shard, pairs, failures in zip(shards, replies[::2], replies[1::2], strict=True):
         if not isinstance(pairs, Exception) and not isinstance(failures, Exception):
             fields = fields_of(pairs)
             if Field.queue in fields:
                 return shard, fields, failures
+            moving = shard if Field.moving in fields else moving
+    if moving is not None:
+        fields, failures = yield from _read_moving(moving, task_id)
+        if Field.queue in fields:
+            return moving, fields, failures
+        return (yield from find(shards, task_id))  # it has arrived since
     for error in replies:
         if isinstance(error, Exception) and not str(error).startswith("WRONGTYPE"):  # see `read`
             raise error
@@ -175,7 +196,11 @@ _NOT_STARTED = frozenset({None, b"", State.scheduled.encode(), State.ready.encod
 
 
 def wait(shard: Shard, task_id: str, timeout: Seconds | None) -> Flow[tuple[Fields, list[bytes]]]:
-    """Wait until the task has finished; the value is its record and failures."""
+    """Wait until the task has finished; the value is its record and failures.
+
+    Raises:
+        TaskResultDoesNotExist: the result has expired, or another shard has the task by now.
+    """
     allowed_s = float("inf") if timeout is None else to_seconds(timeout, "timeout", zero=True)
     deadline = time.monotonic() + allowed_s
     state = b""
@@ -189,7 +214,14 @@ def wait(shard: Shard, task_id: str, timeout: Seconds | None) -> Flow[tuple[Fiel
         look = Read("HMGET", shard.record(task_id), Field.queue, Field.state)
         queue, state = yield BoundedSlotWait(deadline - time.monotonic(), look)
         seen = 1 if queue is None or is_final(state) else 0
-    return (yield from read(shard, task_id))
+    record, failures = yield from read(shard, task_id)
+    while Field.moving in record:  # another shard has it soon
+        remaining_s = deadline - time.monotonic()
+        if remaining_s <= 0:
+            raise WaitTimeout(f"Task {task_id} had not finished after {timeout} s: it is being moved to another shard.")
+        yield Wait(f"{shard.record(task_id)}:done", min(remaining_s, MOVING_S))
+        record, failures = yield from read(shard, task_id)
+    return record, failures
 
 
 def fields_of(pairs: Sequence[bytes]) -> Fields:

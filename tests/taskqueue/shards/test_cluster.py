@@ -63,6 +63,16 @@ def test_worker_runs_the_tasks_of_all_tags(cluster: Store) -> None:
         assert flow.get(TIMEOUT_S) == 6
 
 
+def test_tasks_move_to_another_tag(cluster: Store) -> None:
+    results = [add.enqueue(number, 1) for number in range(3)]
+
+    call_command("redis", "shards", "move", "default", "mail", "--yes")
+
+    with running_worker("default"):
+        assert [result.get(TIMEOUT_S) for result in results] == [1, 2, 3]
+    assert cluster.raw.exists(shards_of()[1].record(results[0].id))
+
+
 def test_processes_serve_all_tags(cluster: Store, children: Children) -> None:
     children.manage("runworker", "default", "mail", "--processes=2", env=SITE)
 

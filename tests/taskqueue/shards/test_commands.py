@@ -89,7 +89,7 @@ def test_shard_is_empty_once_its_pending_tasks_are_gone(
     get_queue("mail").purge()
 
     assert run_json(capsys, "empty", "b") == {
-        "shard": "b", "pending": {}, "flows": 0, "schedules": [], "failed": 0, "routed": []
+        "shard": "b", "pending": {}, "flows": 0, "moving": 0, "schedules": [], "failed": 0, "routed": []
     }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -10,7 +11,7 @@ from django.core.management import call_command
 from django.test import Client
 from redis.exceptions import ConnectionError
 
-from django_redis_components.taskqueue import PartlyDone, Schedules, get_queue, group, schedules
+from django_redis_components.taskqueue import PartlyDone, Schedules, get_queue, get_result, group, schedules
 from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.shards import home, named, shards_of
 from django_redis_components.testing import drain
@@ -310,3 +311,52 @@ def test_shards_that_are_not_accepted_are_errors(settings: Any, value: Any) -> N
 
     assert '"SHARDS"] = ' in error
     assert "a dict of 1 to 64 names to aliases" in error
+
+
+def test_pages_of_tasks_are_of_all_shards(shards: TwoShards, settings: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    in_shard = {}
+    for shard, route in (("a", None), ("b", "b")):
+        set_options(settings, QUEUES={"mail": route, "other": "b"})
+        in_shard[shard] = [mail.enqueue(number).id for number in range(3)]
+    queue = get_queue("mail")
+
+    ids = [[each.id for each in queue.tasks("ready", limit=4, offset=offset)] for offset in (0, 4, 8)]
+
+    a, b = in_shard["a"], in_shard["b"]
+    assert ids == [[a[0], b[0], a[1], b[1]], [a[2], b[2]], []]
+    listed = run_command(capsys, "tasks", "list", "mail", "ready", "--limit=4", "--offset=4")
+    assert ([each["id"] for each in listed["tasks"]], listed["total"]) == (ids[1], 6)
+    assert [each.id for each in asyncio.run(queue.atasks("ready", limit=2))] == [a[0], b[0]]
+
+
+def test_pages_of_all_shards_are_in_the_order_of_time(shards: TwoShards, settings: Any) -> None:
+    failing, tasks = fail.using(queue_name="mail", max_attempts=1), []
+    for number, route in enumerate([None, "b", "b", None, "b"]):
+        set_options(settings, QUEUES={"mail": route, "other": "b"})
+        tasks.append(mail.using(run_after=3_600 + number).enqueue(number).id)
+        failing.enqueue()
+        mail.enqueue(number)
+        drain("mail", raise_errors=False)
+    queue = get_queue("mail")
+
+    def paged(state: str) -> list[str]:
+        return [each.id for offset in range(0, 6, 2) for each in queue.tasks(state, limit=2, offset=offset)]
+
+    assert paged("scheduled") == tasks
+    for state, is_newest_first in (("failed", False), ("successful", True)):
+        results = [get_result(task_id) for task_id in paged(state)]
+        times = [result.finished_at for result in results if result.finished_at]
+        assert len(times) == len({result.id for result in results}) == 5
+        assert times == sorted(times, reverse=is_newest_first)
+    assert [each.args for each in queue.tasks("successful", limit=2)] == [[4], [3]]
+
+
+def test_expired_results_of_all_shards_are_listed(shards: TwoShards, settings: Any) -> None:
+    before, after = in_both(settings)
+    drain("mail")
+    for store, tag, task_id in ((shards.b, "b", before[0]), (shards.a, "default", after[0])):
+        store.raw.delete(next(key for key in store.raw.scan_iter(f"*{{{tag}}}:t:{task_id}")))
+
+    found = get_queue("mail").tasks("successful", limit=10)
+
+    assert {each.id for each in found} == {*before, *after}

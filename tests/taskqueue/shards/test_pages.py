@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
+from django.contrib.admin.models import LogEntry
 from django.contrib.admin.utils import quote
 from django.test import Client
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Read
-from django_redis_components.taskqueue import get_queue, group
+from django_redis_components.taskqueue import Schedules, get_queue, group, schedules
 from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.shard_clients import client_for
 from django_redis_components.taskqueue.shards import shards_of
+from django_redis_components.taskqueue.stats.due import DueCounts, merged_due
 from django_redis_components.testing import drain
 from tests.dashboard.support import text_of
 from tests.support import Store, eventually
@@ -35,6 +38,7 @@ COSTS = {
     "failure": (6, 2),
     "tasksearch": (6, 1),
     "taskflow": (4, 1),
+    "schedule": (3, 1),
 }
 
 
@@ -77,6 +81,8 @@ def test_site_with_one_shard_reads_what_it_did_without_shards(redis_server: Stor
     fail_once()
 
     assert costs(admin_client) == COSTS
+    cost = data_of(admin_client, "liveevent")["cost"]
+    assert (cost["commands"], cost["round_trips"]) == (3, 1)
     assert "shards" not in data_of(admin_client, "overview")
     for page in COSTS:
         assert "Shard" not in text(admin_client, page)
@@ -305,3 +311,192 @@ def test_remedies_of_a_problem_lead_to_its_shard(shards: TwoShards, settings: An
     assert f'href="{START}/queues/_in/default/mail/' in problems
     assert f'href="{START}/queues/_in/b/mail/' in problems
     assert f'href="{START}/queues/mail/' not in problems
+
+
+# Schedules and live events
+
+
+def test_schedules_of_all_shards_are_one_list(shards: TwoShards, settings: Any, admin_client: Client) -> None:
+    Schedules().add("home", add, every=3_600, args=[1, 2])
+    Schedules().add("mails", add, every=3_600, args=[3, 4], options={"queue_name": "mail"})
+    in_due = [note.using(run_after=3_000).enqueue(1), note.using(queue_name="mail", run_after=3_000).enqueue(2)]
+
+    html = admin_client.get(f"{START}/schedule/").content.decode()
+    data = data_of(admin_client, "schedule")
+
+    assert [each["name"] for each in data["schedules"]] == ["home", "mails"]
+    assert (data["total"], sum(data["due"]["hours"])) == (2, len(in_due))
+    cells = [cell for row in rows_of(html, "drc-schedules") for cell in row]
+    assert [cell for cell in cells if cell in ("default", "b")] == ["default", "b"]
+    assert [each["name"] for each in data_of(admin_client, "schedule/_in/b")["schedules"]] == ["mails"]
+    assert change_schedule(admin_client, "mails") == "Paused: mails"
+    assert {each.name: each.state for each in schedules()}["mails"] == "paused"
+    shards.server_b.kill()
+    assert [each["name"] for each in data_of(admin_client, "schedule")["schedules"]] == ["home"]
+    assert "1 of 2 shards read" in text(admin_client, "schedule")
+
+
+def change_schedule(client: Client, name: str) -> str:
+    response = client.post(f"{START}/schedule/pause/", {"name": name}, follow=True)
+    return " ".join(str(each) for each in response.context["messages"])
+
+
+def test_pages_of_schedules_follow_each_other_over_all_shards(
+    shards: TwoShards, monkeypatch: pytest.MonkeyPatch, admin_client: Client
+) -> None:
+    for number in range(6):
+        queue = {"queue_name": "mail"} if number % 2 else {}
+        Schedules().add(f"s{number}", add, every=3_600, args=[1, 2], options=queue)
+    monkeypatch.setattr("django_redis_components.dashboard.schedules.page.PAGE_SIZE", 4)
+
+    first = data_of(admin_client, "schedule")
+    second = data_of(admin_client, "schedule", after="s3")
+
+    assert [each["name"] for each in first["schedules"]] == ["s0", "s1", "s2", "s3"]
+    assert [each["name"] for each in second["schedules"]] == ["s4", "s5"]
+    assert first["total"] == 6
+    assert "after=s3" in admin_client.get(f"{START}/schedule/").content.decode()
+    assert "after=s5" not in admin_client.get(f"{START}/schedule/", {"after": "s3"}).content.decode()
+
+
+def test_due_tasks_of_servers_in_different_hours_are_added(shards: TwoShards) -> None:
+    first = datetime(2026, 1, 1, 11, tzinfo=UTC)
+    hours = [1] * 24
+
+    found = merged_due([DueCounts(first + timedelta(hours=1), hours), DueCounts(first, hours)])
+
+    assert found == DueCounts(first, [1, *[2] * 23])
+
+
+def test_live_events_are_filtered_by_queues_of_all_shards(
+    shards: TwoShards, settings: Any, admin_client: Client
+) -> None:
+    in_both(settings)
+    note.enqueue(1)
+
+    html = admin_client.get(f"{START}/liveevent/").content.decode()
+
+    assert '<option value="mail"' in html
+    assert '<option value="default"' in html
+    shards.server_b.kill()
+    assert "1 of 2 shards read" in text(admin_client, "liveevent")
+
+
+# Changes of a queue
+
+
+def change(client: Client, verb: str, shard: str = "", **fields: str) -> str:
+    """Confirm a change of queue "mail"; return the messages of the next page."""
+    url = f"{START}/queues/{shard}_verb/{verb}/mail/"
+    page = client.post(url, fields) if "state" in fields else client.get(url, fields)
+    assert page.status_code == 200, page.content
+    hidden = dict(page.context["confirmation"].fields)
+    typed = {"typed": "mail"} if verb == "purge" else {}
+    response = client.post(url, {**hidden, **typed, "reason": "x", "minutes": ""}, follow=True)
+    assert response.status_code == 200, response.content
+    assert response.redirect_chain[0][0].split("?")[0] == f"{START}/queues/{shard}mail/"
+    return " ".join(str(each) for each in response.context["messages"])
+
+
+def is_paused() -> list[bool]:
+    return [bool(shard.client().execute(Read("HLEN", shard.key(Key.paused)))) for shard in shards_of()]
+
+
+def ready_in() -> list[int]:
+    return [shard.client().execute(Read("LLEN", shard.queue("mail", "ready"))) for shard in shards_of()]
+
+
+def test_queue_is_paused_and_resumed_in_all_shards(shards: TwoShards, settings: Any, admin_client: Client) -> None:
+    in_both(settings)
+
+    assert change(admin_client, "pause") == "Paused: mail"
+    assert is_paused() == [True, True]
+    assert change(admin_client, "resume", "_in/b/") == "Resumed: mail"
+    assert is_paused() == [True, False]
+    assert change(admin_client, "resume") == "Resumed: mail"
+    assert is_paused() == [False, False]
+
+
+def test_queue_is_purged_and_restored_in_all_shards(shards: TwoShards, settings: Any, admin_client: Client) -> None:
+    in_both(settings)
+    page = text_of(admin_client.get(f"{START}/queues/_verb/purge/mail/").content.decode())
+    assert "Purge 6 pending tasks of the queue “mail”?" in page
+    assert "default · tests.taskqueue.tasks.note" in page
+    assert "This applies to the queue in the shards default, b." in page
+
+    message = change(admin_client, "purge")
+
+    assert message.startswith("Purged 6 tasks.")
+    assert ready_in() == [0, 0]
+    undo = re.search(r'href="([^"]+)/restore/mail/\?trash=(\w+)"', message)
+    assert undo is not None
+    assert "_in" not in undo[1]
+    assert change(admin_client, "restore", trash=undo[2]) == "Restored 6 tasks."
+    assert get_queue("mail").info().ready == 6
+
+
+def test_all_tasks_of_a_list_are_changed_in_all_shards(shards: TwoShards, settings: Any, admin_client: Client) -> None:
+    fail_once("mail")
+    set_options(settings, QUEUES={"mail": None, "default": None})
+    fail_once("mail")
+
+    assert change(admin_client, "delete", state="failed", all="1").startswith("Deleted 2 tasks.")
+
+    assert get_queue("mail").info().failed == 0
+
+
+def test_ticked_tasks_are_those_of_the_list(shards: TwoShards, settings: Any, admin_client: Client) -> None:
+    before, after = in_both(settings)
+
+    assert change(admin_client, "cancel", state="ready", id=after[0]).startswith("Cancelled 1 task")
+    assert change(admin_client, "cancel", "_in/b/", state="ready", id=before[0]).startswith("Cancelled 1 task")
+    assert get_queue("mail").info().ready == 4
+
+
+def test_change_says_in_which_shard_it_was_not_made(shards: TwoShards, settings: Any, admin_client: Client) -> None:
+    in_both(settings)
+    url = f"{START}/queues/_verb/purge/mail/"
+    hidden = dict(admin_client.get(url).context["confirmation"].fields)
+    shards.server_b.kill()
+
+    paused = change(admin_client, "pause")
+    purged = admin_client.post(url, {**hidden, "typed": "mail"}, follow=True)
+
+    problem = "Not done in all shards. Repeat it to complete it. Shard b: "
+    assert paused.startswith(f"Paused: mail {problem}")
+    assert f"Purged 3 tasks. {problem}" in " ".join(str(each) for each in purged.context["messages"])
+    note.using(queue_name="mail").enqueue(1)
+    page = text_of(admin_client.get(url).content.decode())
+    assert "Tasks in shards that do not answer are not changed: b." in page
+    [logged] = LogEntry.objects.filter(change_message__startswith="Pause queue")
+    assert "not in shard b: " in logged.change_message
+    shards.server_b.start()
+    change(admin_client, "pause")
+    assert is_paused() == [True, True]
+
+
+def test_change_in_no_shard_is_an_outage(shards: TwoShards, settings: Any, admin_client: Client) -> None:
+    in_both(settings)
+    shards.server_a.kill()
+    shards.server_b.kill()
+
+    assert admin_client.post(f"{START}/queues/_verb/pause/mail/", {"reason": "", "minutes": ""}).status_code == 503
+
+
+def test_group_is_paused_in_all_shards(shards: TwoShards, settings: Any, admin_client: Client) -> None:
+    in_both(settings)
+
+    assert change(admin_client, "pause_group", group="x") == "Paused: x"
+    assert [group.name for group in get_queue("mail").groups() if group.paused] == ["x"]
+    keys = [shard.queue("mail", "paused_groups") for shard in shards_of()]
+    assert [shard.client().execute(Read("HLEN", key)) for shard, key in zip(shards_of(), keys, strict=True)] == [1, 1]
+    assert change(admin_client, "resume_group", group="x") == "Resumed: x"
+
+
+def test_queue_page_links_to_changes_in_all_shards(shards: TwoShards, settings: Any, admin_client: Client) -> None:
+    in_both(settings)
+
+    html = admin_client.get(f"{START}/queues/mail/").content.decode()
+    assert f"{START}/queues/_verb/pause/mail/" in html
+    html = admin_client.get(f"{START}/queues/_in/b/mail/").content.decode()
+    assert f"{START}/queues/_in/b/_verb/pause/mail/" in html

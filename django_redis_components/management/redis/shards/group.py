@@ -6,9 +6,11 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from django_redis_components.management.arguments import seconds, whole_number
-from django_redis_components.management.base import CommandResult, add_subcommands
+from django_redis_components.management.arguments import queue, seconds, whole_number
+from django_redis_components.management.base import CommandResult, add_subcommands, add_yes
 from django_redis_components.management.redis import groups
+from django_redis_components.management.redis.queues.operations import count_of_tasks
+from django_redis_components.management.redis.shards import moving
 from django_redis_components.management.redis.shards.names import MAX_NAMES, plan_names
 from django_redis_components.management.redis.shards.operations import check_empty, list_shards
 from django_redis_components.management.redis.shards.planning import plan_routes
@@ -19,6 +21,7 @@ VERBS = {
     "list": "show the shards: server, tasks, workers, poller, memory, and which is away",
     "plan": "state which queues would be better in which shard, from the recorded runs and the load of the servers",
     "names": "print names for shards whose slots are on different primaries of the Cluster",
+    "move": "move tasks to another shard, as far as they may be moved; repeat it after an interruption",
     "empty": "state what is left in a shard; exit code 0 if nothing is, so that it can be removed",
 }
 
@@ -46,6 +49,12 @@ class Group(groups.CommandGroup):
         made["names"].add_argument(
             "count", type=whole_number(1, MAX_NAMES), metavar="N", help=f"how many, 1 to {MAX_NAMES}"
         )
+        move = made["move"]
+        move.add_argument("source", metavar="FROM", help="name of the shard that has the tasks")
+        move.add_argument("target", metavar="TO", help="name of the shard that gets them")
+        move.add_argument("--queue", type=queue, metavar="QUEUE", help="only this queue (default: all)")
+        move.add_argument("--dry-run", action="store_true", help="state what would be moved, and move nothing")
+        add_yes(move)
         made["empty"].add_argument("name", metavar="NAME", help="name of the shard")
 
     def perform_list(self, options: dict[str, Any]) -> CommandResult:
@@ -59,6 +68,15 @@ class Group(groups.CommandGroup):
     def perform_names(self, options: dict[str, Any]) -> CommandResult:
         """See `plan_names`."""
         return plan_names(options["using"], options["count"])
+
+    def perform_move(self, options: dict[str, Any]) -> CommandResult:
+        """See `moving`."""
+        move = moving.ShardMove(options["using"], options["source"], options["target"], options["queue"] or "")
+        if options["dry_run"]:
+            return moving.preview(move)
+        if move.listed and not options["yes"]:
+            self.command.ask(f"Move {count_of_tasks(move.listed)} {move.direction}?", "Nothing was moved.")
+        return moving.perform(move)
 
     def perform_empty(self, options: dict[str, Any]) -> CommandResult:
         """See `check_empty`."""

@@ -70,14 +70,16 @@ def check_empty(using: str, name: str) -> CommandResult:
         redis.exceptions.RedisError: it does not answer.
     """
     shard = named(name, using)
-    queues, flows, schedules = run(prompt_client(shard), _read_left(shard))
+    queues, flows, moving, schedules = run(prompt_client(shard), _read_left(shard))
     pending = {queue.name: _pending(queue) for queue in queues if any(_pending(queue).values())}
     routed = [queue.name for queue in queues if queue.name not in pending and shard in route_of(queue.name, using)]
     added = [schedule.name for schedule in schedules if schedule.is_added]
     failed = sum(queue.failed for queue in queues)
-    data = {"shard": name, "pending": pending, "flows": flows, "schedules": added, "failed": failed, "routed": routed}
+    data = {"shard": name, "pending": pending, "flows": flows, "moving": moving, "schedules": added}
+    data |= {"failed": failed, "routed": routed}
     left = [_pending_text(queue, counts) for queue, counts in pending.items()]
     left += [counted(flows, "unfinished flow")] if flows else []
+    left += [f"{counted(moving, 'task')} of a move that was interrupted, or runs"] if moving else []
     left += [f"schedules that were added at run time: {', '.join(added)}"] if added else []
     notes = []
     if failed:
@@ -89,7 +91,8 @@ def check_empty(using: str, name: str) -> CommandResult:
     return CommandResult(data, f"Shard {name!r} has no pending tasks.", note=" ".join(notes))
 
 
-def _read_left(shard: Shard) -> Flow[tuple[list[QueueInfo], int, list[ScheduleInfo]]]:
+def _read_left(shard: Shard) -> Flow[tuple[list[QueueInfo], int, int, list[ScheduleInfo]]]:
+    moving = yield Read("ZCARD", shard.key(Key.moving))  # first: a move to this shard puts them into a queue
     queues = yield from read_depths(shard)
     flows = yield Read("ZCARD", shard.key(Key.unfinished_flows))
     part = yield from read_part(shard)
@@ -97,7 +100,7 @@ def _read_left(shard: Shard) -> Flow[tuple[list[QueueInfo], int, list[ScheduleIn
     while part.has_more:
         part = yield from read_part(shard, after=schedules[-1].name)
         schedules += part.schedules
-    return queues, flows, schedules
+    return queues, flows, moving, schedules
 
 
 def _pending(queue: QueueInfo) -> dict[str, int]:

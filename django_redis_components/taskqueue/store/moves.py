@@ -1,0 +1,206 @@
+"""Moving tasks to another shard, in steps of which each may be repeated. Flows; each is of one shard.
+
+`export_tasks` takes tasks out of their queue, in one step of the shard that has them. `read_moving` reads them,
+`import_tasks` accepts them in the other shard, and `forget_tasks` deletes them in the first one. Whoever finds tasks in
+`moving`, after a crash or beside another process, may continue: the other shard knows which it has accepted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from django_redis_components.core.protocol import Batch, Command, Flow, Read
+from django_redis_components.core.settings import conf
+from django_redis_components.core.units import to_ms
+from django_redis_components.taskqueue.fields import Field, Key, Ttl
+from django_redis_components.taskqueue.shards import Shard
+from django_redis_components.taskqueue.store.control import new_op
+from django_redis_components.taskqueue.store.messages import CHUNK_BYTES
+from django_redis_components.taskqueue.store.scripts import COUNT_MOVABLE, EXPORT_TASKS, FORGET_TASKS, IMPORT_TASKS
+
+#: Tasks that one call takes; see `pending_tasks.CHUNK`.
+CHUNK = 100
+#: Records that are read in one round trip: each may have a message of `MAX_BODY_BYTES`.
+READ_CHUNK = 25
+#: Fields that belong to the shard that a task leaves.
+_LEFT_BEHIND = (Field.moving, Field.waiters)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MovingTask:
+    """A task that was taken out of its queue.
+
+    Attributes:
+        op: of the export.
+        arguments: of import_tasks.lua after the id and their number; none if the record has expired meanwhile.
+    """
+
+    id: str
+    op: str
+    arguments: tuple[Any, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Bytes of what may be large."""
+        return sum(len(part) for part in self.arguments if isinstance(part, bytes))
+
+
+@dataclasses.dataclass(slots=True)
+class Movable:
+    """How many tasks another shard may take, and how many must stay, by why.
+
+    Attributes:
+        flows, unique, limits: members of flows, and tasks with a unique key or a limit.
+        groups: tasks of paused groups.
+    """
+
+    movable: int = 0
+    flows: int = 0
+    unique: int = 0
+    limits: int = 0
+    groups: int = 0
+
+    def __add__(self, other: Movable) -> Movable:
+        """Return the sums."""
+        one, two = dataclasses.astuple(self), dataclasses.astuple(other)
+        return Movable(*(a + b for a, b in zip(one, two, strict=True)))
+
+    @property
+    def staying(self) -> int:
+        """Tasks that must stay."""
+        return self.flows + self.unique + self.limits + self.groups
+
+
+def count_movable(shard: Shard, queue: str, state: str, until_us: int, ids: Sequence[str]) -> Flow[Movable]:
+    """Count which of these tasks another shard may take.
+
+    Args:
+        state: failed, or any other of a pending task.
+        until_us: only those that had entered the state by then.
+    """
+    counts = yield COUNT_MOVABLE(base=shard.base, queue=queue, state=state, until_us=until_us, ids=ids)
+    return Movable(*counts)
+
+
+def export_tasks(shard: Shard, queue: str, state: str, until_us: int, target: Shard, ids: Sequence[str]) -> Flow[int]:
+    """Take those of the tasks out of their queue that another shard may take. Return how many.
+
+    Args:
+        state, until_us: see `count_movable`.
+
+    Raises:
+        ValueError: tasks of an interrupted move to another shard are left.
+    """
+    (taken,) = yield EXPORT_TASKS(
+        base=shard.base, queue=queue, state=state, until_us=until_us, target=target.name, op=new_op(), ids=ids
+    )
+    if taken < 0:
+        yield from check_target(shard, target)
+    return max(0, int(taken))
+
+
+def check_target(shard: Shard, target: Shard) -> Flow[int]:
+    """Return how many tasks of interrupted moves to a shard are left.
+
+    Raises:
+        ValueError: those that are left were to be moved to another one.
+    """
+    count, oldest = yield Batch([Read("ZCARD", shard.key(Key.moving)), Read("ZRANGE", shard.key(Key.moving), 0, 0)])
+    note = (yield Read("HGET", shard.record(oldest[0].decode()), Field.moving)) if oldest else None
+    name = note.decode().partition(" ")[0] if note else target.name
+    if name != target.name:
+        raise ValueError(
+            f"A move of tasks from shard {shard.name!r} to {name!r} was interrupted, or runs. Complete it first:"
+            f" redis shards move {shard.name} {name}"
+        )
+    return int(count)
+
+
+def read_moving(shard: Shard, limit: int = CHUNK) -> Flow[list[MovingTask]]:
+    """Return tasks that were taken out of their queues, in the order in which they were taken."""
+    ids = [task_id.decode() for task_id in (yield Read("ZRANGE", shard.key(Key.moving), 0, limit - 1))]
+    tasks: list[MovingTask] = []
+    for start in range(0, len(ids), READ_CHUNK):
+        some = ids[start : start + READ_CHUNK]
+        replies = yield Batch([read for task_id in some for read in _reads(shard, task_id)])
+        for number, task_id in enumerate(some):
+            note, *copy = replies[number * 5 : number * 5 + 5]
+            if note is not None:  # else another process has finished its move
+                tasks.append(_moving_task(task_id, note.decode(), *copy))
+    return tasks
+
+
+def _reads(shard: Shard, task_id: str) -> list[Command]:
+    aside = shard.key(Key.moving_task, task_id)
+    return [
+        Read("HGET", shard.record(task_id), Field.moving),
+        Read("HGETALL", aside),
+        Read("PTTL", aside),
+        Read("LRANGE", f"{aside}:errors", 0, -1),
+        Read("PTTL", f"{aside}:errors"),
+    ]
+
+
+def _moving_task(
+    task_id: str, note: str, pairs: list[bytes], ttl_ms: int, errors: list[bytes], errors_ttl_ms: int
+) -> MovingTask:
+    _target, op, part, score = note.split(" ")
+    fields = dict(zip(pairs[::2], pairs[1::2], strict=True))
+    if Field.queue.encode() not in fields:
+        return MovingTask(task_id, op)
+    kept = [each for name, value in fields.items() if name.decode() not in _LEFT_BEHIND for each in (name, value)]
+    queue = fields[Field.queue.encode()]
+    return MovingTask(task_id, op, (op, queue, part, score, ttl_ms, errors_ttl_ms, len(errors), *errors, *kept))
+
+
+def import_tasks(shard: Shard, tasks: Sequence[MovingTask], read_at_ms: int) -> Flow[tuple[int, list[MovingTask]]]:
+    """Accept tasks of another shard. Return this server's time in milliseconds, and those that are here.
+
+    Args:
+        tasks: whose arguments are not larger than a part (`parts`).
+        read_at_ms: time of this server, in milliseconds, before they were read. Of copies that are too old none is
+            accepted.
+
+    Raises:
+        ValueError: some of these tasks are being moved from here to the other shard.
+    """
+    rows = [each for task in tasks for each in (task.id, len(task.arguments), *task.arguments)]
+    failed_ttl_ms = to_ms(conf.settings().taskqueue.failed_ttl_s, "failed_ttl")
+    now_ms, *statuses = yield IMPORT_TASKS(
+        base=shard.base, read_at_ms=read_at_ms, failed_ttl_ms=failed_ttl_ms, tasks=rows
+    )
+    if 0 in statuses:
+        raise ValueError(f"A move of tasks from shard {shard.name!r} was interrupted, or runs. Complete it first.")
+    return now_ms, list(tasks) if statuses else []
+
+
+def parts(tasks: Sequence[MovingTask]) -> Iterator[list[MovingTask]]:
+    """Split tasks so that the server accepts each part in a short time."""
+    part: list[MovingTask] = []
+    for task in tasks:
+        if part and sum(each.size for each in part) + task.size > CHUNK_BYTES:
+            yield part
+            part = []
+        part.append(task)
+    if part:
+        yield part
+
+
+def forget_tasks(shard: Shard, tasks: Sequence[MovingTask]) -> Flow[int]:
+    """Delete tasks that the other shard has. Return how many this call has deleted."""
+    return int((yield FORGET_TASKS(base=shard.base, tasks=[each for task in tasks for each in (task.id, task.op)])))
+
+
+def settle_arrivals(shard: Shard, tasks: Sequence[MovingTask], now_ms: int) -> Flow[None]:
+    """Shorten how long it is known where these tasks came from: their move is finished."""
+    until_ms = now_ms + Ttl.settled_ms
+    scores = [each for task in tasks for each in (until_ms, f"{task.op}/{task.id}")]
+    yield Command("ZADD", shard.key(Key.arrived), "XX", *scores, retry=True)
+
+
+def read_ms(shard: Shard) -> Flow[int]:
+    """Return the server's time in milliseconds."""
+    seconds, micros = yield Read("TIME", key=shard.base)
+    return int(seconds) * 1_000 + int(micros) // 1_000
