@@ -86,6 +86,24 @@ class OnShard:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class LookUpAgain:
+    """As a step of `run_steps`: the client that sends tasks asks again which node serves a shard.
+
+    Another client has reached the shard. This one may still know the node that hangs.
+    """
+
+    shard: Shard
+
+    def perform(self, _: Any) -> None:
+        """Perform it in this thread."""
+        self.shard.client().reset_topology(self.shard.base)
+
+    async def aperform(self, _: Any) -> None:
+        """Perform it on the event loop."""
+        connections.aclient(self.shard.alias).reset_topology(self.shard.base)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Attempt:
     """The outcome of sending tasks that any shard may accept.
 
@@ -260,6 +278,7 @@ def _answers(shard: Shard) -> Steps[bool]:
     except (RedisError, RedisComponentsError) as exc:
         circuit.failed(shard, exc)
         return False
+    yield LookUpAgain(shard)
     circuit.answered()
     return True
 

@@ -20,6 +20,7 @@ from django_redis_components.core.protocol import Batch, Command, Flow, Read, Wa
 from django_redis_components.core.settings.sections import ConnectionSettings
 from tests.core.conftest import Driver
 from tests.support import Store, eventually, run_async
+from tests.support.clusters import slot_queries
 from tests.support.killing import kill_all
 from tests.support.sentinels import SERVICE, start_sentinel
 from tests.support.stores import Stores
@@ -279,15 +280,6 @@ def key_of(cluster: Store, server: LocalServer) -> str:
     """Return a key that the server serves."""
     names = (f"key{number}" for number in range(1_000))
     return next(name for name in names if cluster.raw.get_node_from_key(name).port == server.port)
-
-
-def slot_queries(servers: tuple[LocalServer, ...]) -> int:
-    """Return how often the servers were asked for the slots."""
-    count = 0
-    for server in servers:
-        with redis.Redis.from_url(server.url) as raw:
-            count += raw.info("commandstats").get("cmdstat_cluster|slots", {"calls": 0})["calls"]
-    return count
 
 
 def lose(server: LocalServer, key: str) -> Iterator[Any]:
