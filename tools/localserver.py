@@ -116,7 +116,16 @@ class LocalServer:
         config: Path | None = None,
         extra_args: tuple[str, ...] = (),
         die_with_parent: bool = False,
+        host: str = "127.0.0.1",
+        prefix: tuple[str, ...] = (),
     ) -> None:
+        """
+        Args:
+            host: the address to listen on, for benchmarks whose servers are in network namespaces of this machine.
+            prefix: words before the command, which must become the server's process.
+        """
+        self.host = host
+        self.prefix = prefix
         self.binary = binary or valkey_binary()
         self.directory = Path(directory).absolute()
         self.unixsocket = unixsocket and Path(unixsocket).absolute()
@@ -133,7 +142,7 @@ class LocalServer:
     def url(self) -> str:
         if self.unixsocket is not None:
             return f"unix://{self.unixsocket}?db=0"
-        return f"redis://127.0.0.1:{self.port}/0"
+        return f"redis://{self.host}:{self.port}/0"
 
     @property
     def pid(self) -> int:
@@ -203,13 +212,13 @@ class LocalServer:
             _watcher.watch(self._process.pid)
 
     def _command(self) -> list[str]:
-        args = [str(self.binary), *([str(self.config)] if self.config else [])]
+        args = [*self.prefix, str(self.binary), *([str(self.config)] if self.config else [])]
         args += ["--daemonize", "no", "--dir", str(self.directory), "--save", ""]
         args += ["--appendonly", "yes" if self.appendonly else "no"]
         if self.unixsocket is not None:
             args += ["--port", "0", "--unixsocket", str(self.unixsocket), "--unixsocketperm", "700"]
         else:
-            args += ["--bind", "127.0.0.1", "--port", str(self.port)]
+            args += ["--bind", self.host, "--port", str(self.port)]
         return [*args, *self.extra_args]
 
     def _wait_until_ready(self, deadline: float) -> Self:
@@ -225,7 +234,7 @@ class LocalServer:
         """Return whether PING returns PONG, or an error that only a loaded server returns."""
         with contextlib.suppress(OSError), self._socket() as sock:
             sock.settimeout(1)
-            sock.connect(str(self.unixsocket) if self.unixsocket else ("127.0.0.1", self.port))
+            sock.connect(str(self.unixsocket) if self.unixsocket else (self.host, self.port))
             sock.sendall(b"PING\r\n")
             return sock.recv(200).startswith((b"+PONG", b"-NOAUTH", b"-DENIED"))
         return False

@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeVar
 
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import OutOfMemoryError, RedisError, ResponseError
 
 from django_redis_components.core.circuit_breaker import CircuitBreaker
 from django_redis_components.core.client import connections
@@ -30,6 +30,8 @@ from django_redis_components.taskqueue.store.messages import TaskMessage, calls_
 T = TypeVar("T")
 #: Seconds for which a shard that has failed is left out.
 RETRY_S = 5.0
+#: Prefixes of errors of a server that accepts no writes: it cannot write to its disk, or has too few replicas.
+_NO_WRITES = ("MISCONF ", "NOREPLICAS ")
 #: What is done in several shards: each step is an `OnShard`.
 Steps = Generator[Any, Any, T]
 
@@ -81,6 +83,24 @@ class OnShard:
         if not self.is_prompt:
             return await self.shard.arun(self.flow)
         return await arun(connections.aclient_with_timeout(self.shard.alias, TIMEOUT_S, retries=0), self.flow)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LookUpAgain:
+    """As a step of `run_steps`: the client that sends tasks asks again which node serves a shard.
+
+    Another client has reached the shard. This one may still know the node that hangs.
+    """
+
+    shard: Shard
+
+    def perform(self, _: Any) -> None:
+        """Perform it in this thread."""
+        self.shard.client().reset_topology(self.shard.base)
+
+    async def aperform(self, _: Any) -> None:
+        """Perform it on the event loop."""
+        connections.aclient(self.shard.alias).reset_topology(self.shard.base)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -145,10 +165,11 @@ def try_each(route: Sequence[Shard], flow_of: Callable[[Shard], Flow[Any]]) -> S
     for shard in (yield from _candidates(route)):
         try:
             replies = yield OnShard(shard, flow_of(shard))
-        except NOT_EXECUTED_ERRORS as exc:
-            _circuit(shard).failed(shard, exc)
-            error = exc
         except RedisError as exc:
+            if isinstance(exc, NOT_EXECUTED_ERRORS) or _accepts_no_writes(exc):
+                _circuit(shard).failed(shard, exc)
+                error = exc
+                continue
             is_lost = not isinstance(exc, ResponseError)
             if is_lost:
                 _circuit(shard).failed(shard, exc)
@@ -157,6 +178,11 @@ def try_each(route: Sequence[Shard], flow_of: Callable[[Shard], Flow[Any]]) -> S
             _circuit(shard).answered()
             return Attempt(shard, replies)
     return Attempt(shard, error=error)
+
+
+def _accepts_no_writes(error: RedisError) -> bool:
+    """Return whether a server refuses all writes. A script fails at its first one then, so nothing was executed."""
+    return isinstance(error, OutOfMemoryError) or str(error).startswith(_NO_WRITES)
 
 
 def next_answering(route: Sequence[Shard]) -> Shard:
@@ -252,6 +278,7 @@ def _answers(shard: Shard) -> Steps[bool]:
     except (RedisError, RedisComponentsError) as exc:
         circuit.failed(shard, exc)
         return False
+    yield LookUpAgain(shard)
     circuit.answered()
     return True
 

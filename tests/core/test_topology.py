@@ -15,11 +15,12 @@ from django_redis_components.core.client.endpoint import Node
 from django_redis_components.core.client.exceptions import NotConnected
 from django_redis_components.core.client.topology import Cluster, Topology, topology_of
 from django_redis_components.core.client.urls import from_url
-from django_redis_components.core.client.wakeup_listener import WakeupListener
-from django_redis_components.core.protocol import Batch, Command, Flow, Read, Wait
+from django_redis_components.core.client.wakeup_listener import WakeupGroup, WakeupListener
+from django_redis_components.core.protocol import Batch, Command, Flow, Read, Wait, run
 from django_redis_components.core.settings.sections import ConnectionSettings
 from tests.core.conftest import Driver
 from tests.support import Store, eventually, run_async
+from tests.support.clusters import slot_queries
 from tests.support.killing import kill_all
 from tests.support.sentinels import SERVICE, start_sentinel
 from tests.support.stores import Stores
@@ -273,6 +274,84 @@ def test_batch_uses_one_connection_per_node_and_keeps_its_order(stores: Stores, 
     assert replies == [str(at).encode() for at in range(60)]
     assert len(set(client.execute_many([Read("CLIENT", "ID", key=name) for name in names]))) <= 3
     cluster.delete_keys()
+
+
+def key_of(cluster: Store, server: LocalServer) -> str:
+    """Return a key that the server serves."""
+    names = (f"key{number}" for number in range(1_000))
+    return next(name for name in names if cluster.raw.get_node_from_key(name).port == server.port)
+
+
+def lose(server: LocalServer, key: str) -> Iterator[Any]:
+    """Send a request whose reply is lost: the server closes the connection that waits for it."""
+
+    def close() -> None:
+        with redis.Redis.from_url(server.url) as raw:
+            eventually(lambda: raw.info("clients")["blocked_clients"])
+            raw.execute_command("CLIENT", "KILL", "TYPE", "NORMAL")
+
+    thread = threading.Thread(target=close)
+    thread.start()
+    with pytest.raises(redis.ConnectionError):
+        yield Command("BLPOP", key, 0)
+    thread.join()
+
+
+def test_node_that_did_not_answer_delays_no_requests_to_the_others(
+    stores: Stores, settings: Any, drive: Driver
+) -> None:
+    cluster = stores.get("cluster")
+    point(settings, cluster.url)
+    lost, other = (key_of(cluster, server) for server in cluster.servers[:2])
+
+    def flow() -> Flow[int]:
+        yield Batch([Read("GET", lost), Read("GET", other)])
+        yield from lose(cluster.servers[0], lost)
+        before = slot_queries(cluster.servers)
+        yield Read("GET", other)
+        return slot_queries(cluster.servers) - before
+
+    assert drive(flow()) == 0  # it would ask the node that does not answer first
+
+
+def test_node_that_did_not_answer_is_asked_for_the_slots_last(stores: Stores, settings: Any) -> None:
+    point(settings, stores.get("cluster").url)
+    topology = topology_of(connections.endpoint("default"))
+    assert isinstance(topology, Cluster)
+    discover(topology)
+    first, second, *_ = topology.nodes()
+
+    topology.forget("{06S}")  # of slot 0
+    assert topology.locate("{06S}") is None
+    assert discover(topology) == [second]
+    steps = topology.discover()
+    assert next(steps).node == second
+    assert steps.throw(redis.TimeoutError()).node not in {first, second}
+
+
+def test_wakeup_group_asks_for_the_slots_of_a_node_that_was_away(stores: Stores, settings: Any) -> None:
+    cluster = stores.get("cluster")
+    point(settings, cluster.url)
+    away = False
+    group = WakeupGroup([WakeupListener(connections.client(), ["wakeup"])], is_away=lambda _: away)
+    group.wait(0.0)
+
+    away = True
+    group.wait(0.0)
+    away, before = False, slot_queries(cluster.servers)
+    group.wait(0.0)
+    group.close()
+
+    assert slot_queries(cluster.servers) > before  # another node may serve them now
+
+
+def test_key_per_primary_covers_a_primary_that_did_not_answer(stores: Stores, settings: Any) -> None:
+    cluster = stores.get("cluster")
+    point(settings, cluster.url)
+    client, key = connections.client(), key_of(cluster, cluster.servers[0])
+    run(client, lose(cluster.servers[0], key))
+
+    assert len(client.key_per_primary()) == len(cluster.servers)
 
 
 def test_all_threads_reconnect_to_a_restarted_node(stores: Stores, settings: Any, start_server: Start) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import redis
@@ -25,6 +26,15 @@ def start_cluster(binary: Path, directory: Path, masters: int = 3) -> list[Local
             servers[-1].start()
         _introduce(servers)
     return servers
+
+
+def slot_queries(servers: Sequence[LocalServer]) -> int:
+    """Return how often clients have asked the nodes for the slots."""
+    count = 0
+    for server in servers:
+        with redis.Redis.from_url(server.url) as client:
+            count += client.info("commandstats").get("cmdstat_cluster|slots", {"calls": 0})["calls"]
+    return count
 
 
 def _introduce(servers: list[LocalServer]) -> None:

@@ -122,11 +122,11 @@ def is_transient(error: RedisError, topology: Topology) -> bool:
     return isinstance(error, NOT_EXECUTED_ERRORS) or _is_lost(error) or _is_unblocked(error)
 
 
-def delay_after_wait_s(error: RedisError, topology: Topology) -> float:
-    """Return the seconds to sleep after a blocking wait that failed with a transient error."""
+def delay_after_wait_s(error: RedisError, topology: Topology, key: str) -> float:
+    """Return the seconds to sleep after a blocking wait for a key that failed with a transient error."""
     if slot_migration.is_migrating(error):
         return slot_migration.retry_delay_s()
-    topology.forget()
+    topology.forget(None if isinstance(error, AskError) else key)
     return BACKOFF_BASE_S
 
 
@@ -247,7 +247,7 @@ def _when(pending: _PendingRequest, topology: Topology) -> _Retry:
     if isinstance(error, NOT_EXECUTED_ERRORS) or _is_lost(error):
         if pending.lost is None and not isinstance(error, NOT_EXECUTED_ERRORS):
             pending.lost = error
-        topology.forget()
+        topology.forget(pending.request.key)
         return _Retry.AFTER_BACKOFF if _may_retry(pending.request, error) else _Retry.NEVER
     return _Retry.NEVER
 

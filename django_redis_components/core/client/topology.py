@@ -46,11 +46,15 @@ class Standalone:
         """Return the server."""
         return self.only_node
 
+    def is_complete(self) -> bool:
+        """Return that the node is known."""
+        return True
+
     def key_per_primary(self) -> list[str]:
         """Return any key."""
         return ["0"]
 
-    def forget(self) -> None:
+    def forget(self, _: Any = None) -> None:
         """Do nothing: the node never changes."""
 
     def discover(self) -> Discovery:
@@ -74,11 +78,15 @@ class Sentinel:
         """Return the primary; None before the Sentinels were asked."""
         return self._primary
 
+    def is_complete(self) -> bool:
+        """Return whether the primary is known."""
+        return self._primary is not None
+
     def key_per_primary(self) -> list[str]:
         """Return any key."""
         return ["0"]
 
-    def forget(self) -> None:
+    def forget(self, _: Any = None) -> None:
         """Ask the Sentinels again before the next request."""
         self._primary = None
 
@@ -109,28 +117,35 @@ class Cluster:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        #: Last slots of the ranges in order, and their primaries. One object, so that threads see both or neither.
-        self._ranges: tuple[list[int], list[Node]] | None = None
+        #: Last slots of the ranges in order, and their primaries; None for one that has failed. One object, so that
+        #: threads see both or neither.
+        self._ranges: tuple[list[int], list[Node | None]] | None = None
         self._primaries: tuple[Node, ...] = ()
+        #: Nodes that are asked for the slots after all others: they did not answer, or may serve nothing any more.
+        self._failed: set[Node] = set()
         self.slot_waits = SlotWaits()
 
     def __str__(self) -> str:
         return str(self._endpoint)
 
     def locate(self, key: Any) -> Node | None:
-        """Return the primary of the key's slot, or any without a key; None if the slot is unknown or not served."""
+        """Return the primary of the key's slot, or any without a key; None if it is unknown, or serves no more."""
         ranges = self._ranges
         if ranges is None:
             return None
         ends, nodes = ranges
         if key is None:
-            return nodes[0]
+            return next(filter(None, nodes), None)
         at = bisect.bisect_left(ends, slot_of(key))
         return nodes[at] if at < len(nodes) else None
 
     def nodes(self) -> list[Node]:
         """Return the primaries."""
         return list(self._primaries)
+
+    def is_complete(self) -> bool:
+        """Return whether all primaries are known."""
+        return self._ranges is not None and None not in self._ranges[1]
 
     def key_per_primary(self) -> list[str]:
         """Return one key of each primary that serves more than a few slots."""
@@ -143,21 +158,34 @@ class Cluster:
                 break
         return list(found.values())
 
-    def forget(self) -> None:
-        """Read the slots again before the next request."""
-        self._ranges = None
+    def forget(self, key: Any = None) -> None:
+        """Read the slots again before the next request.
+
+        Args:
+            key: only before the next request to the node of this key, which has failed: the others are not delayed, and
+                they are asked first, because that node may hang or be cut off from them.
+        """
+        node, ranges = self.locate(key), self._ranges
+        if key is None or node is None or ranges is None:
+            self._ranges = None
+            return
+        self._failed.add(node)
+        self._ranges = ranges[0], [None if each == node else each for each in ranges[1]]
 
     def discover(self) -> Discovery:
         """Read the slots from the primaries known so far, then from the seeds, until one answers."""
         problems = []
-        for node in dict.fromkeys((*self._primaries, *self._endpoint.seeds)):
+        nodes = dict.fromkeys((*self._primaries, *self._endpoint.seeds))
+        for node in sorted(nodes, key=lambda node: node in self._failed):
             try:
                 reply = yield NodeQuery(node, ("CLUSTER", "SLOTS"))
             except RedisError as exc:
+                self._failed.add(node)
                 problems.append(f"{node}: {exc}")
                 continue
             ranges = sorted((int(row[1]), self._primary(row[2], node)) for row in reply)
             if ranges:
+                self._failed &= nodes.keys() - {node}
                 self._primaries = tuple(dict.fromkeys(primary for _, primary in ranges))
                 self._ranges = [end for end, _ in ranges], [primary for _, primary in ranges]
                 return

@@ -72,7 +72,7 @@ class WakeupListener:
     def reset(self) -> None:
         """Close the connection after an error; the nodes of a Cluster are asked for their slots again."""
         self.close()
-        self._client.reset_topology()
+        self._client.reset_topology(self._keys[0])
 
     def close(self) -> None:
         """Close the connection, with the outstanding command."""
@@ -146,6 +146,7 @@ class WakeupGroup:
         self._wake_fd = wake_fd
         self._is_away = is_away
         self._retry_at: dict[WakeupListener, float] = {}
+        self._were_away: set[WakeupListener] = set()
         self.woken: list[WakeupListener] = []
 
     def wait(self, seconds: float) -> bool:
@@ -186,7 +187,12 @@ class WakeupGroup:
         for each in self._listeners:
             if self._is_away(each):
                 each.close()
-            elif time.monotonic() >= self._retry_at.get(each, 0.0):
+                self._were_away.add(each)
+                continue
+            if each in self._were_away:  # another node may serve its key now, and the one that did may hang
+                self._were_away.discard(each)
+                each.reset()
+            if time.monotonic() >= self._retry_at.get(each, 0.0):
                 try:
                     connection, overdue_at = each.start()
                 except RedisError:

@@ -5,20 +5,24 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
+import redis
 from django.core.management import call_command
 
 from django_redis_components.core import keys
 from django_redis_components.core.client.connections import client
 from django_redis_components.core.protocol import Read
-from django_redis_components.taskqueue import chain, get_queue, get_result
+from django_redis_components.taskqueue import chain, get_queue, get_result, routing
 from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.shard_clients import client_for
 from django_redis_components.taskqueue.shards import shards_of
 from tests.conftest import components_settings
 from tests.support import Store
+from tests.support.asynchronous import run_async
+from tests.support.clusters import slot_queries
 from tests.support.pools import close_pools
 from tests.support.processes import Children
 from tests.support.stores import Stores
@@ -79,6 +83,39 @@ def test_processes_serve_all_tags(cluster: Store, children: Children) -> None:
     results = [task.enqueue(number, 1) for number in range(50) for task in (add, add.using(queue_name="mail"))]
 
     assert [result.get(TIMEOUT_S) for result in results] == [number + 1 for number in range(50) for _ in "ab"]
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+def test_shard_that_answers_again_is_looked_up_again(
+    cluster: Store, settings: Any, monkeypatch: pytest.MonkeyPatch, is_async: bool
+) -> None:
+    taskqueue = {"SHARDS": TAGS, "QUEUES": {"mail": ["default", "mail"]}}
+    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"TASKQUEUE": taskqueue}
+    monkeypatch.setattr(routing, "RETRY_S", 0.0)  # each call asks a shard that has failed
+
+    async def enqueue(count: int) -> None:
+        for number in range(count):
+            _ = await mail.aenqueue(number) if is_async else mail.enqueue(number)
+
+    async def main() -> int:
+        with refusing_writes(cluster, "{mail}"):
+            await enqueue(4)
+        before = slot_queries(cluster.servers)
+        await enqueue(2)
+        return slot_queries(cluster.servers) - before
+
+    assert run_async(main)  # the node that was known may hang, while its replica has answered
+
+
+@contextmanager
+def refusing_writes(cluster: Store, key: str) -> Iterator[None]:
+    port = cluster.raw.get_node_from_key(key).port
+    with redis.Redis(host="127.0.0.1", port=port) as raw:
+        raw.config_set("min-replicas-to-write", 1)
+        try:
+            yield
+        finally:
+            raw.config_set("min-replicas-to-write", 0)
 
 
 def test_names_of_shards_have_slots_on_different_primaries(cluster: Store, capsys: pytest.CaptureFixture[str]) -> None:

@@ -243,6 +243,19 @@ def test_many_tasks_whose_reply_was_lost_are_sent_again_to_the_same_shard(shards
     assert sum(count_in(shards)) == 2_000
 
 
+@pytest.mark.parametrize(("option", "error"), [("min-replicas-to-write", "NOREPLICAS"), ("maxmemory", "command not")])
+def test_task_goes_to_another_shard_if_one_accepts_no_writes(shards: TwoShards, option: str, error: str) -> None:
+    shards.b.raw.config_set(option, 1)
+
+    results = [events.enqueue(number) for number in range(4)]
+    many = [events.enqueue_many([((number,), {})])[0] for number in range(4)]
+    assert places(shards, [*results, *many]) == ["default"] * 8
+
+    shards.a.raw.config_set(option, 1)
+    with pytest.raises(ResponseError, match=error):
+        events.enqueue(5)
+
+
 def test_task_that_a_server_refuses_goes_nowhere_else(shards: TwoShards) -> None:
     for shard in route_of("events"):
         shard.client().execute(Command("SET", shard.queue("events", Part.ready), "of another program"))

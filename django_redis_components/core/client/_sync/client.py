@@ -108,7 +108,7 @@ class SyncClient:
             pop.close()
             if not retry.is_transient(exc, self._topology):
                 raise explain_error(exc, self.endpoint) from None
-            time.sleep(max(0.0, min(seconds, retry.delay_after_wait_s(exc, self._topology))))
+            time.sleep(max(0.0, min(seconds, retry.delay_after_wait_s(exc, self._topology, pop.keys[0]))))
             return None
         finally:
             if pop is not wakeup:
@@ -123,18 +123,22 @@ class SyncClient:
         try:
             return self._pool(self._locate(key), "blocking")
         except RedisError as exc:
-            self._topology.forget()
+            self._topology.forget(key)
             raise explain_error(exc, self.endpoint) from None
 
     def key_per_primary(self) -> list[str]:
         """Return one key of each primary, to send to each of them a command that has no key."""
-        if self._topology.locate("0") is None:
+        if not self._topology.is_complete():
             self._run(self._topology.discover(), retry.RetryLimits(self.endpoint.settings, time.monotonic()))
         return self._topology.key_per_primary()
 
-    def reset_topology(self) -> None:
-        """Look up the nodes again before the next request, after an error on a connection of `pool_for`."""
-        self._topology.forget()
+    def reset_topology(self, key: str | None = None) -> None:
+        """Look up the nodes again before the next request, after an error on a connection of `pool_for`.
+
+        Args:
+            key: of the connection; requests to other nodes are not delayed.
+        """
+        self._topology.forget(key)
 
     def server(self) -> ServerInfo:
         """Return product and version of the server, read once."""
