@@ -48,6 +48,16 @@ def test_command_is_not_retried_after_a_lost_reply(proxy: Proxy, redis_server: S
     assert redis_server.raw.get(key("r", "n")) == b"1"
 
 
+def test_wait_is_sent_again_with_a_script_that_it_counts_the_replicas_of(redis_server: Store, drive: Driver) -> None:
+    redis_server.raw.script_flush()
+    before = redis_server.raw.info("commandstats").get("cmdstat_wait", {}).get("calls", 0)
+
+    replies = drive.ask(Batch([script_call(), Command("SET", key("r", "mark"), 1, "PX", 1), Command("WAIT", 1, 1)]))
+
+    assert replies[-1] == 0
+    assert redis_server.raw.info("commandstats")["cmdstat_wait"]["calls"] == before + 2
+
+
 @pytest.mark.parametrize("times", [1, 3])
 def test_read_is_retried_after_a_lost_reply(proxy: Proxy, redis_server: Store, drive: Driver, times: int) -> None:
     redis_server.raw.set(key("r", "n"), "here", px=60_000)
