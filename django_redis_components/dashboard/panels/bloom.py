@@ -62,6 +62,8 @@ def _note(row: BloomRow) -> str:
         return _("a rebuild is running")
     if not info.layers:
         return _("empty")
+    if info.parts > 1:
+        return _("%(parts)s parts, %(count)s layers") % {"parts": number(info.parts), "count": number(info.layers)}
     return _("%(count)s layers") % {"count": number(info.layers)} if info.layers > 1 else ""
 
 
