@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from django_redis_components.bloom import BloomFilter, FilterMismatch
+from django_redis_components.bloom.rebuilding import FilterRebuild
+from django_redis_components.core.client import connections
 from django_redis_components.exceptions import RebuildSuperseded
 from tests.support import Store, run_async, run_together
 
@@ -61,6 +63,7 @@ def test_async_methods_behave_like_the_sync_ones(store: Store) -> None:
 def test_many_items_take_one_round_trip(redis_server: Store) -> None:
     seen = BloomFilter("urls", 1_000, parts=8)
     seen.add_many(range(100))
+    seen.contains_many(range(100))  # the scripts are loaded now
     redis_server.raw.config_resetstat()
 
     seen.add_many(range(100, 200))
@@ -153,6 +156,31 @@ def test_items_added_during_a_rebuild_are_kept_in_all_parts(redis_server: Store)
 
     assert all(seen.contains_many([*range(1_000, 2_500), *range(5_000, 5_050), *range(6_000, 6_020)]))
     assert seen.contains_many(range(100)).count(True) < 10
+
+
+def test_rebuild_that_is_killed_between_two_parts_is_completed_by_the_next(redis_server: Store) -> None:
+    seen = BloomFilter("urls", 10_000, parts=4)
+    seen.add_many(range(100))
+    kept, client = [], connections.client()
+
+    def begin_to_swap(rebuild: FilterRebuild) -> int:
+        steps = swap(rebuild)
+        steps.send(next(steps).perform(client)).perform(client)  # reads the number of parts, replaces all but the first
+        kept.append(steps)
+        raise KeyboardInterrupt
+
+    swap = FilterRebuild.swap
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FilterRebuild, "swap", begin_to_swap)
+        with pytest.raises(KeyboardInterrupt):
+            seen.rebuild(range(100, 200))
+    assert 10 < seen.contains_many(range(100)).count(True) < 50
+    assert 50 < seen.contains_many(range(100, 200)).count(True) < 95
+
+    assert seen.rebuild(range(200, 300)) == 100
+
+    assert all(seen.contains_many(range(200, 300)))
+    assert seen.contains_many(range(200)).count(True) < 10
 
 
 def test_later_rebuild_supersedes_all_parts(redis_server: Store) -> None:
