@@ -5,6 +5,7 @@
                     Cluster of three masters (``--one-store``: on that only)
 ``redis_server``    embedded Valkey only
 ``own_server``      an embedded Valkey of this test alone, append-only file on: stop, kill and start it
+``replica``         a replica of ``own_server``, in step with it; a test may stop it
 ``sentinel_server`` one master, one replica, one sentinel
 ``proxy``           a reply-losing proxy before ``redis_server``; our alias ``proxied`` goes through it
 ``children``        processes on this test's settings: ``.call("module:function", …)``, ``.manage("runworker")``;
@@ -40,7 +41,7 @@ from django_redis_components.core import circuit_breaker
 from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.leasing.renewal import renewer
 from django_redis_components.core.observability import catalog
-from tests.support import fork_server, missing
+from tests.support import eventually, fork_server, missing
 from tests.support.clocks import ServerClock
 from tests.support.pools import close_pools
 from tests.support.processes import UNMEASURED, Children
@@ -241,6 +242,24 @@ def sentinel_server(stores: Stores, settings: Any, children: Children) -> Iterat
 def own_server(stores: Stores, settings: Any, children: Children) -> Iterator[Store]:
     """A server of this test alone, with an append-only file: ``own_server.servers[0]`` may be stopped."""
     yield from _lend_own(stores.new_directory("own"), settings, children)
+
+
+@pytest.fixture
+def replica(own_server: Store, stores: Stores) -> Iterator[LocalServer]:
+    """A replica of ``own_server``, in step with it. A test may stop it by SIGSTOP."""
+    master = own_server.servers[0]
+    own_server.raw.config_set("repl-diskless-sync-delay", 0)
+    server = LocalServer(
+        directory=stores.new_directory("replica"),
+        extra_args=("--replicaof", f"127.0.0.1 {master.port}"),
+        die_with_parent=True,
+    ).start()
+    try:
+        eventually(lambda: own_server.raw.wait(1, 100) == 1, timeout_s=20)
+        yield server
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+        server.kill()
 
 
 @pytest.fixture

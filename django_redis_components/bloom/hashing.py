@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from hashlib import blake2b
 from uuid import UUID
+from zlib import crc32
 
 from django_redis_components.bloom.plans import BloomPlan
 from django_redis_components.core.arguments import id_text, short_repr
@@ -32,6 +33,26 @@ def digests(items: Iterable[Item]) -> bytes:
     """Return the hashes of items, one after the other; see `digest`."""
     texts = [item.encode("utf-8", "surrogatepass") if item.__class__ is str else _encode(item) for item in items]
     return b"".join([blake2b(text, digest_size=DIGEST_BYTES).digest() for text in texts])
+
+
+def part_of(hashes: bytes, parts: int) -> int:
+    """Return the number of the part that an item is in.
+
+    The bits that an item sets in its part must not depend on which part it is: so it is another hash of the digest.
+    Each version of the package must return the same number.
+    """
+    return crc32(hashes) * parts >> 32
+
+
+def split_digests(hashes: bytes, parts: int) -> dict[int, tuple[list[int], bytes]]:
+    """Return for each part with items the places of these, and their hashes one after the other; see `digests`."""
+    split: dict[int, tuple[list[int], list[bytes]]] = {}
+    for place in range(len(hashes) // DIGEST_BYTES):
+        item = hashes[place * DIGEST_BYTES : (place + 1) * DIGEST_BYTES]
+        places, found = split.setdefault(part_of(item, parts), ([], []))
+        places.append(place)
+        found.append(item)
+    return {number: (places, b"".join(found)) for number, (places, found) in split.items()}
 
 
 def operands(hashes: bytes, plan: BloomPlan, *, is_set: bool) -> list[str]:

@@ -25,6 +25,7 @@ class BloomInfo:
         expected_error: probability that an item that was never added is found, from the bits that are set.
         is_over_capacity: whether a filter that does not grow has more items than its capacity.
         is_rebuilding: whether it is being rebuilt.
+        parts: number of its parts.
     """
 
     name: str
@@ -38,6 +39,7 @@ class BloomInfo:
     expected_error: float
     is_over_capacity: bool
     is_rebuilding: bool
+    parts: int = 1
 
 
 class Declared(Protocol):
@@ -72,4 +74,22 @@ def describe(
         expected_error=1 - math.prod(1 - (bits / plan.bits) ** plan.hashes for plan, bits in used),
         is_over_capacity=len(used) == len(plans) and is_exceeded(last, estimated_items(last, newest)),
         is_rebuilding=is_rebuilding,
+    )
+
+
+def merge(declared: Declared, parts: Sequence[BloomInfo]) -> BloomInfo:
+    """Return the state of a filter with several parts. An item is as likely to be in one as in another."""
+    return BloomInfo(
+        name=declared.name,
+        capacity=declared.capacity,
+        error_rate=declared.error_rate,
+        scaling=declared.scaling,
+        items=sum(part.items for part in parts),
+        layers=sum(part.layers for part in parts),
+        bytes=sum(part.bytes for part in parts),
+        fill=sum(part.fill for part in parts) / len(parts),
+        expected_error=sum(part.expected_error for part in parts) / len(parts),
+        is_over_capacity=any(part.is_over_capacity for part in parts),
+        is_rebuilding=any(part.is_rebuilding for part in parts),
+        parts=len(parts),
     )

@@ -73,6 +73,15 @@ def plan(capacity: int, error_rate: float) -> BloomPlan:
     return _plan(capacity, error_rate)
 
 
+def part_capacity(capacity: int, parts: int) -> int:
+    """Return for how many items a part of a filter is made: more than its share, since some get more items than others.
+
+    Their number varies by the square root of the share: one part of 30,000 gets more than four times that in addition.
+    """
+    share = -(-capacity // parts)
+    return capacity if parts == 1 else share + 4 * math.isqrt(share) + 4
+
+
 def layers(capacity: int, error_rate: float, *, scaling: bool) -> list[BloomPlan]:
     """Return the layers that a filter may get.
 

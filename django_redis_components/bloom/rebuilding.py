@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
-from django_redis_components.bloom.hashing import Item, digests
-from django_redis_components.bloom.scripts import REBUILD_ABANDON, REBUILD_BEGIN, REBUILD_LOAD, REBUILD_SWAP
-from django_redis_components.core.protocol import Flow
+from django_redis_components.bloom.hashing import Item, digests, split_digests
+from django_redis_components.bloom.part import base_of
+from django_redis_components.bloom.scripts import DELETE, REBUILD_ABANDON, REBUILD_BEGIN, REBUILD_LOAD, REBUILD_SWAP
+from django_redis_components.core.protocol import Batch, Flow, Read
 from django_redis_components.core.rebuild import TTL_MS, Rebuild
+
+
+def parts_in(stored: bytes | None) -> int:
+    """Return how many parts a filter with these stored parameters has."""
+    found = re.search(rb"parts=(\d+)", stored or b"")
+    return int(found[1]) if found else 1
 
 
 class FilterRebuild(Rebuild[Item]):
     """The rebuild of a filter; its token is the generation of the layers.
 
+    All parts are loaded before the first is replaced. The first part is that which a later rebuild supersedes first,
+    and is replaced last; then the parts that the filter has no more are deleted.
+
     Args:
-        name: name of the filter, for errors.
-        base: prefix of its keys.
+        name: name of the filter.
+        parts: number of its parts.
         parameters, layout: as they are stored.
-        first_look: returns after how many items of a chunk it is looked at whether the filter is full.
+        first_look: returns after how many items of a chunk it is looked at whether the part is full.
     """
 
     chunk_size = 1_000
 
-    def __init__(self, name: str, base: str, parameters: str, layout: str, first_look: Callable[[], int]) -> None:
+    def __init__(self, name: str, parts: int, parameters: str, layout: str, first_look: Callable[[], int]) -> None:
         super().__init__("Bloom filter", name)
-        self._base = base
+        self._bases = [base_of(name, number) for number in range(parts)]
         self._parameters = parameters
         self._layout = layout
         self._first_look = first_look
@@ -33,23 +44,39 @@ class FilterRebuild(Rebuild[Item]):
 
     def begin(self) -> Flow[Any]:
         """See the base class."""
-        return (
-            yield REBUILD_BEGIN(
-                base=self._base, token=self.token, ttl_ms=TTL_MS, parameters=self._parameters, layout=self._layout
-            )
-        )
+        first, *others = [
+            REBUILD_BEGIN(base=base, token=self.token, ttl_ms=TTL_MS, parameters=self._parameters, layout=self._layout)
+            for base in self._bases
+        ]
+        reply = yield first
+        if others:
+            yield Batch(others)
+        return reply
 
     def load(self, chunk: list[Item]) -> Flow[Any]:
-        """See the base class."""
+        """See the base class. Parts without an item of the chunk get none, so that none expires."""
         self._count += len(chunk)
-        look, items = self._first_look(), digests(chunk)
-        return (yield REBUILD_LOAD(base=self._base, token=self.token, ttl_ms=TTL_MS, look=look, items=items))
+        hashes = digests(chunk)
+        if len(self._bases) == 1:
+            return (yield self._load(self._bases[0], hashes))
+        split = split_digests(hashes, len(self._bases))
+        loads = [self._load(base, split.get(number, ((), b""))[1]) for number, base in enumerate(self._bases)]
+        return min((yield Batch(loads)))
 
     def swap(self) -> Flow[int]:
         """See the base class."""
-        reply: int = yield REBUILD_SWAP(base=self._base, token=self.token)
+        first, *others = [REBUILD_SWAP(base=base, token=self.token) for base in self._bases]
+        former = parts_in((yield Read("HGET", f"{self._bases[0]}:meta", "parameters")))
+        reply: int = min((yield Batch(others)) if others else [1])
+        if reply > 0:
+            reply = yield first
+        if reply > 0 and former > len(self._bases):
+            yield Batch([DELETE(base=base_of(self._name, number)) for number in range(len(self._bases), former)])
         return self._count if reply > 0 else reply
 
     def abandon(self) -> Flow[Any]:
         """See the base class."""
-        return (yield REBUILD_ABANDON(base=self._base, token=self.token))
+        return (yield Batch([REBUILD_ABANDON(base=base, token=self.token) for base in self._bases]))
+
+    def _load(self, base: str, hashes: bytes) -> Any:
+        return REBUILD_LOAD(base=base, token=self.token, ttl_ms=TTL_MS, look=self._first_look(), items=hashes)

@@ -17,6 +17,8 @@ arguments                 validation of other arguments
 serialization             JSON for arguments and return values
 text                      folding of text for search
 protocol                  `Call`, `Command`, `Batch`, `Sleep`, `Wait`; `run` and `arun`
+replicas                  waiting until replicas have what was written
+gather                    several flows at once, one round trip for the requests of all
 slot_waits                how long a caller's requests wait for Cluster slots that are being moved
 scripts                   `LuaScript`: one file for each operation
 component                 the base class of named objects

@@ -35,7 +35,6 @@ responses       full page, fragment, JSON, and 503 during an outage
 snapshot        `Snapshot`: what a page has read, when, and at what cost
 clients         Redis clients with short timeouts
 bounded_client  rejects writes and unbounded reads; counts commands and round trips
-gather          runs several flows in one round trip
 outages         causes of outages and their remedies
 formats         numbers, durations and times in the active language
 problems        what is wrong now: checks, incidents, notifications, the watching process

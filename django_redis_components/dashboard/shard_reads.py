@@ -11,9 +11,9 @@ from typing import TypeVar
 
 from redis.exceptions import RedisError
 
+from django_redis_components.core.gather import GatherResult, gather
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard import clients
-from django_redis_components.dashboard.gather import GatherResult, gather
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.stats.failure_counts import FailureCounts, read_failure_counts
 

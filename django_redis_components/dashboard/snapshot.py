@@ -13,12 +13,12 @@ from redis.exceptions import RedisError
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.gather import gather
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import Flow, run
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
-from django_redis_components.dashboard.gather import gather
 from django_redis_components.dashboard.outages import SnapshotFailed
 from django_redis_components.dashboard.shard_reads import read_all_counts
 from django_redis_components.taskqueue.stats.failure_counts import FailureCounts

@@ -16,12 +16,10 @@ from django_redis_components.core.leasing.leased import Leased
 from django_redis_components.core.leasing.owner import Acquisition
 from django_redis_components.core.leasing.wait_queue import WaitQueue
 from django_redis_components.core.protocol import Flow, run
+from django_redis_components.core.replicas import MAX_REPLICAS
 from django_redis_components.core.units import Seconds
 from django_redis_components.locks import replicas
 from django_redis_components.locks.exceptions import LockLost, LockNotAcquired, LockNotOwned, NotEnoughReplicas
-
-#: Most replicas that a grant may require.
-MAX_REPLICAS = 100
 
 
 class LockOptions(LeaseOptions, total=False):

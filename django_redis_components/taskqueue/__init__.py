@@ -29,6 +29,7 @@ sealing                     arguments that are encrypted before they leave the p
 enqueue, on_commit          a call becomes a message, which is sent at once or on commit; whose commit that is
 sending                     one task or many at once, and what is known of them when Redis fails
 placement, routing          the key by which tasks of a spread queue are placed; shards of which any may have a task
+replication                 the option `min_replicas`: waiting until replicas have what was sent
 outbox                      rows of `contrib.outbox`: what a database keeps until it is sent
 origin, request_middleware  who enqueued a task; the middleware by which requests are known
 result, record, failure     `TaskResult`; the record it was read from; stored exceptions
@@ -130,6 +131,8 @@ rate:r:<key>                  string  earliest time of the next start, in micros
 limit:<limit>                 string  the value of a limit, from the newest task               30 days
 sequence                      string  counter that orders equal priorities                     the tag
 ============================  ======  =======================================================  =====================
+
+``ack`` is the mark that replicas acknowledge for `min_replicas`: a string that lives for a second at most.
 
 Example:
 

@@ -21,6 +21,7 @@ from django_redis_components.taskqueue.middleware import NewTask, pipeline
 from django_redis_components.taskqueue.on_commit import alias_in_transaction
 from django_redis_components.taskqueue.options import MAX_DELIVERIES, TaskOptions, check_queue, options_to_send
 from django_redis_components.taskqueue.record import check_metadata, encode_metadata
+from django_redis_components.taskqueue.replication import Replication
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.routing import next_answering
 from django_redis_components.taskqueue.sending import Prepared, send_many, send_one, set_accepted
@@ -78,7 +79,13 @@ def prepare(
         _set_options(message, task, *sent[:2])
     if metadata is not None:
         _set_metadata(message, fields, encode_metadata(metadata))
-    return TaskResult(task, task.name, message.id, _shard_of(message, task, sent), fields), message
+    return _result_of(task, message, sent, fields), message
+
+
+def _result_of(task: Any, message: TaskMessage, sent: Sequence[Any], fields: dict[str, bytes]) -> TaskResult:
+    result = TaskResult(task, task.name, message.id, _shard_of(message, task, sent), fields)
+    result._replication = message.replication
+    return result
 
 
 def _shard_of(message: TaskMessage, task: Any, sent: Sequence[Any]) -> Shard:
@@ -295,5 +302,7 @@ def _set_options(message: TaskMessage, task: Any, args: Sequence[Any], kwargs: M
         message.due = options.due()
     if options.expires is not None:
         message.expires = options.expiry()
+    if options.min_replicas:
+        message.replication = Replication(options.min_replicas)
     if options.unique is not None:
         message.unique = claim_of(options.unique, task.name, task._enqueue_func, args, kwargs)

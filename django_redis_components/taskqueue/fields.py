@@ -195,6 +195,8 @@ class Key:
     #: Zset of tokens of rows of the outbox by when their tasks were accepted, in microseconds. The relay removes them
     #: some minutes after it has deleted the rows.
     outbox = "outbox"
+    #: String, "1": the mark that replicas acknowledge, for at most a second.
+    ack = "ack"
     #: String by limit: its numbers, as the newest task states them.
     limit = "limit"
     #: String by limit, int: when the next task may start by a rate, plus the tolerance, in microseconds.

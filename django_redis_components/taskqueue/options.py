@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from django_redis_components.core import keys
 from django_redis_components.core.arguments import check_flag, check_int, check_string, short_repr
+from django_redis_components.core.replicas import MAX_REPLICAS
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import Seconds, to_ms, to_seconds
 from django_redis_components.taskqueue import fair_share, limits, retry
@@ -75,6 +76,7 @@ class DeclaredOptions(TypedDict, total=False):
     database: str | None
     outbox: bool | None
     sealed: bool
+    min_replicas: int
 
 
 class SendingOptions(DeclaredOptions, total=False):
@@ -109,6 +111,7 @@ class TaskOptions:
         outbox: whether calls that are enqueued on commit are stored in the database until they are sent
             (`contrib.outbox`); None: as the setting ``OUTBOX``.
         sealed: whether the arguments are encrypted by the setting ``SEAL_KEYS`` before they leave the process.
+        min_replicas: replicas that it is waited for after the task was accepted; see `TaskResult.replicas`.
         run_after: a datetime, or seconds or a timedelta from now; `using` only.
         metadata: a dict of JSON values, readable from the result and the task's context; `using` only.
         id: the id of the task, for idempotent calls; None for a random one; `using` only.
@@ -129,6 +132,7 @@ class TaskOptions:
     database: str | None = None
     outbox: bool | None = None
     sealed: bool = False
+    min_replicas: int = 0
     run_after: datetime | Seconds | None = None
     metadata: dict[str, Any] | None = None
     id: str | None = None
@@ -156,6 +160,7 @@ class TaskOptions:
             if self.outbox is not None:
                 check_flag(self.outbox, "outbox")
             check_flag(self.sealed, "sealed")
+            check_int(self.min_replicas, "min_replicas", 0, MAX_REPLICAS)
             if self.metadata is not None:
                 object.__setattr__(self, "metadata", check_metadata(self.metadata))
             check_id(self.id)
@@ -164,7 +169,7 @@ class TaskOptions:
 
     @property
     def are_plain(self) -> bool:
-        """Whether the task is due at once and has no priority, unique key, limit, group, expiry or metadata."""
+        """Whether the task is due at once and has no other option that the message states."""
         return (
             self.priority == 0
             and self.run_after is None
@@ -175,6 +180,7 @@ class TaskOptions:
             and self.fair is None
             and self.metadata is None
             and self.id is None
+            and self.min_replicas == 0
             and self.max_deliveries == MAX_DELIVERIES
         )
 

@@ -39,16 +39,23 @@ class OutageLog:
         is_active: whether the last reported event was a failure.
     """
 
-    def __init__(self, warn: Callable[[str], object], info: Callable[[str], object], prefix: str = "") -> None:
+    def __init__(
+        self,
+        warn: Callable[[str], object],
+        info: Callable[[str], object],
+        prefix: str = "",
+        end: str = "Redis is available again",
+    ) -> None:
         """
         Args:
             warn: logs a failure.
             info: logs the end of the outage.
             prefix: precedes the message about the end.
+            end: what has ended the outage.
         """
         self._warn = warn
         self._info = info
-        self._prefix = prefix
+        self._end = prefix + end
         #: Held while a message is logged too: the last message must be about the last event. Reentrant, because a log
         #: handler may fail at the same Redis.
         self._lock = threading.RLock()
@@ -75,4 +82,4 @@ class OutageLog:
             was_active, self.is_active = self.is_active, False
             if was_active:
                 outage_s = time.monotonic() - self._started_at
-                self._info(f"{self._prefix}Redis is available again after {outage_s:.1f} s.")
+                self._info(f"{self._end} after {outage_s:.1f} s.")

@@ -14,6 +14,7 @@ from django_redis_components.taskqueue.exceptions import InvalidTask, TaskResult
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.options import TaskOptions
 from django_redis_components.taskqueue.record import R_co, TaskRecord
+from django_redis_components.taskqueue.replication import Replication
 from django_redis_components.taskqueue.shard_clients import arun_over, run_over
 from django_redis_components.taskqueue.shards import Shard, shards_of
 from django_redis_components.taskqueue.states import State
@@ -34,7 +35,7 @@ class TaskResult(TaskRecord[R_co]):
             as `Unique.on_conflict` says.
     """
 
-    __slots__ = ("_shard", "is_duplicate", "task")
+    __slots__ = ("_replication", "_shard", "is_duplicate", "task")
 
     def __init__(
         self,
@@ -48,7 +49,17 @@ class TaskResult(TaskRecord[R_co]):
         super().__init__(name, task_id, fields, failures)
         self.task = task
         self._shard = shard
+        self._replication: Replication | None = None
         self.is_duplicate = False
+
+    @property
+    def replicas(self) -> int | None:
+        """How many replicas had the task when `enqueue` returned. It is accepted also if they are fewer than wanted.
+
+        None: the task has no `min_replicas`, it was not sent yet or is sent from the outbox, or this result was read
+        later.
+        """
+        return self._replication.acknowledged if self._replication else None
 
     @property
     def using(self) -> str:

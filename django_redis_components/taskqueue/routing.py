@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from redis.exceptions import OutOfMemoryError, RedisError, ResponseError
@@ -25,7 +26,14 @@ from django_redis_components.taskqueue.outage_log import OutageLog, describe_err
 from django_redis_components.taskqueue.shard_clients import TIMEOUT_S, prompt_client
 from django_redis_components.taskqueue.shards import Shard, place
 from django_redis_components.taskqueue.store import task_records
-from django_redis_components.taskqueue.store.messages import TaskMessage, calls_for, chunks, first_part
+from django_redis_components.taskqueue.store.messages import (
+    TaskMessage,
+    calls_for,
+    chunks,
+    first_part,
+    send_call,
+    with_parts,
+)
 
 T = TypeVar("T")
 #: Seconds for which a shard that has failed is left out.
@@ -247,8 +255,8 @@ def _send_anywhere(numbers: list[int], messages: Sequence[TaskMessage], outcome:
 def _send(shard: Shard, messages: Sequence[TaskMessage]) -> Flow[list[task_records.Reply]]:
     """Send tasks in one round trip. A slot that is being moved is not waited for: others are free."""
     replies: list[task_records.Reply] = []
-    for call in calls_for(shard, messages):
-        replies += yield BoundedSlotWait(TIMEOUT_S, call)
+    for call, some in with_parts(calls_for(shard, messages), messages):
+        replies += yield from send_call(shard, call, some, partial(BoundedSlotWait, TIMEOUT_S))
     return replies
 
 

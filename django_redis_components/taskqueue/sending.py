@@ -39,6 +39,8 @@ def send_one(result: TaskResult, message: TaskMessage) -> TaskResult:
         result._shard = shard
     elif message.route:
         reply = _settle(result, message, run_steps(send_to_any([message])))
+    elif message.replication:
+        reply = shard.run(task_records.send(shard, message))
     else:
         call = call_for(shard, message)
         reply = shard.client().execute(call)

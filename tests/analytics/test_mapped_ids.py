@@ -10,8 +10,8 @@ import pytest
 
 from django_redis_components.analytics import Events, SignIns, aforget_number, forget_number, signins
 from django_redis_components.core.client import connections
+from django_redis_components.core.gather import gather_values
 from django_redis_components.core.protocol import run
-from django_redis_components.dashboard.gather import gather_values
 from tests.analytics.signing import DAY, base
 from tests.support import Proxy, Store, run_async, run_together
 

@@ -63,7 +63,7 @@ TASKQUEUE_LAYERS: tuple[tuple[str, ...], ...] = (
         "unique",
     ),
     ("defaults", "options", "record", "registry", "shards"),
-    ("pool", "shard_clients"),
+    ("pool", "replication", "shard_clients"),
     ("store",),
     (
         "enqueue",

@@ -270,7 +270,7 @@ def test_item_is_kept_if_the_rebuild_ends_between_command_and_script(
         rebuilder.join(60)
         return ADD(**arguments)
 
-    monkeypatch.setattr("django_redis_components.bloom.filter.ADD", after_the_rebuild)
+    monkeypatch.setattr("django_redis_components.bloom.part.ADD", after_the_rebuild)
     assert one.add("new")
 
     assert other.contains_many(["new", "loaded", "old"]) == [True, True, False]
@@ -530,7 +530,7 @@ def test_outage_after_the_item_was_added_does_not_lose_the_answer(
         looks.append(arguments)
         raise ConnectionError("Redis is away.")
 
-    monkeypatch.setattr("django_redis_components.bloom.filter.LOOK", away)
+    monkeypatch.setattr("django_redis_components.bloom.part.LOOK", away)
 
     assert [seen.add("second"), seen.add("second"), seen.add_many(["third"])] == [True, False, [True]]
     assert looks

@@ -48,6 +48,41 @@ def test_command_is_not_retried_after_a_lost_reply(proxy: Proxy, redis_server: S
     assert redis_server.raw.get(key("r", "n")) == b"1"
 
 
+def test_wait_is_sent_again_with_a_script_that_it_counts_the_replicas_of(redis_server: Store, drive: Driver) -> None:
+    redis_server.raw.script_flush()
+    before = waits(redis_server.raw)
+
+    replies = drive.ask(Batch([script_call(), Command("SET", key("r", "mark"), 1, "PX", 1), Command("WAIT", 1, 1)]))
+
+    assert replies[-1] == 0
+    assert waits(redis_server.raw) == before + 2
+
+
+def test_wait_follows_the_write_that_it_counts_the_replicas_of(stores: Any, settings: Any, drive: Driver) -> None:
+    cluster = stores.get("cluster").for_test("counted")
+    point(settings, cluster.url)
+    name = "counted:{slot}:n"
+
+    with moving(cluster, name) as move:
+
+        def flow() -> Flow[list[Any]]:
+            yield Command("INCR", name)
+            move.begin()
+            move.finish()
+            before = waits(move.target)
+            replies: list[Any] = yield Batch([Command("INCR", name), Command("WAIT", 1, 1, key=name)])
+            assert waits(move.target) == before + 1
+            return replies
+
+        assert drive(flow()) == [2, 0]
+    cluster.delete_keys()
+
+
+def waits(node: redis.Redis) -> int:
+    """Return how many WAITs a node has executed."""
+    return int(node.info("commandstats").get("cmdstat_wait", {"calls": 0})["calls"])
+
+
 @pytest.mark.parametrize("times", [1, 3])
 def test_read_is_retried_after_a_lost_reply(proxy: Proxy, redis_server: Store, drive: Driver, times: int) -> None:
     redis_server.raw.set(key("r", "n"), "here", px=60_000)

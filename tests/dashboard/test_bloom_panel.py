@@ -40,6 +40,8 @@ def test_filters_show_items_fill_and_expected_error(store: Store, viewer: Client
     small.add_many(range(150))
     empty = BloomFilter("unused panel", 10)
     empty.contains(1)
+    divided = BloomFilter("divided panel", 100, parts=3)
+    divided.add_many(range(50))
 
     shown = text(viewer)
 
@@ -47,6 +49,8 @@ def test_filters_show_items_fill_and_expected_error(store: Store, viewer: Client
     assert data["<urls>"]["info"]["items"] == urls.info().items
     assert data["small panel"]["info"]["layers"] == 2
     assert "2 layers" in shown
+    assert "3 parts, 3 layers" in shown
+    assert data["divided panel"]["info"]["items"] == divided.info().items
     assert data[empty.name]["info"]["layers"] == 0
     assert re.search(r"unused panel 0 10 0.00.% 0.00.% of 1.00.% 0.bytes empty", shown)
     assert "<urls>" not in viewer.get(ANALYTICS).content.decode()

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from redis.exceptions import ResponseError
 
+from django_redis_components.core.gather import gather
 from django_redis_components.core.protocol import Batch, Command, Flow, Read, Sleep, run
-from django_redis_components.dashboard.gather import gather
 
 
 class Recorder:

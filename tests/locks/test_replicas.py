@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 
 import pytest
 import redis
@@ -14,26 +13,7 @@ from django_redis_components.locks.base import BaseLock
 from tests.locks.steps import Steps, acquisition
 from tests.support import Store, eventually, run_async
 from tests.support.pools import close_pools
-from tests.support.stores import Stores
 from tools.localserver import LocalServer
-
-
-@pytest.fixture
-def replica(own_server: Store, stores: Stores) -> Iterator[LocalServer]:
-    """A replica of ``own_server``, in step with it."""
-    master = own_server.servers[0]
-    own_server.raw.config_set("repl-diskless-sync-delay", 0)
-    server = LocalServer(
-        directory=stores.new_directory("replica"),
-        extra_args=("--replicaof", f"127.0.0.1 {master.port}"),
-        die_with_parent=True,
-    ).start()
-    try:
-        eventually(lambda: own_server.raw.wait(1, 100) == 1, timeout_s=20)
-        yield server
-    finally:
-        os.kill(server.pid, signal.SIGCONT)
-        server.kill()
 
 
 def test_grant_acknowledged_by_a_replica_is_kept(own_server: Store, replica: LocalServer) -> None:

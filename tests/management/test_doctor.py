@@ -24,12 +24,14 @@ from django_redis_components.management.redis.doctor.permissions import COMMANDS
 from django_redis_components.management.redis.doctor.server import server_findings
 from django_redis_components.ratelimits import RateLimit
 from django_redis_components.semaphores import semaphore
+from django_redis_components.taskqueue import registry
 from tests.architecture.commands import called_commands, sent_commands
 from tests.architecture.sources import PACKAGE_DIR, modules
 from tests.conftest import components_settings
 from tests.dashboard.support import write_poller, write_queue, write_worker
 from tests.management.support import command_data, refusal, run_command
 from tests.support import Store
+from tests.taskqueue.tasks import add
 
 pytestmark = pytest.mark.django_db
 
@@ -155,6 +157,20 @@ def test_each_problem_is_reported_with_its_fix(own_server: Store) -> None:
     assert printed[at + 2].startswith("  Fix: ")
     assert (
         printed[at + 3] == f"    {connections.endpoint('default').redis_cli()} CONFIG SET maxmemory-policy noeviction"
+    )
+
+
+def test_tasks_that_wait_for_more_replicas_than_there_are_are_named(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = add.name
+    monkeypatch.setitem(registry.tasks, name, add.using(min_replicas=2))
+
+    [found] = [each for each in doctor_findings() if each["code"] == "too_few_replicas"]
+
+    assert found["text"] == (
+        f"The server has 0 replicas. Tasks that wait for more (min_replicas): {name}. Each call of them takes 1,000 ms"
+        " longer."
     )
 
 

@@ -79,6 +79,7 @@ VALUES: dict[str, Any] = {
     "database": "other",
     "outbox": True,
     "sealed": True,
+    "min_replicas": 1,
 }
 
 

@@ -16,13 +16,13 @@ from django_redis_components.contrib.prometheus.families import (
     up_family,
 )
 from django_redis_components.core.exceptions import RedisComponentsError, missing_extra
+from django_redis_components.core.gather import GatherResult, gather
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import run
 from django_redis_components.core.settings import conf
 from django_redis_components.core.text import one_line
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
-from django_redis_components.dashboard.gather import GatherResult, gather
 from django_redis_components.dashboard.problems.incidents import Incident
 from django_redis_components.dashboard.problems.storage import read_state
 from django_redis_components.taskqueue import outbox

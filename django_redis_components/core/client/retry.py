@@ -202,18 +202,27 @@ class RetryLimits:
 
 
 def _retry(pending: Sequence[_PendingRequest], topology: Topology, limits: RetryLimits) -> Steps:
-    settings = limits.settings
+    settings, batch = limits.settings, pending
     while True:
         failed = [(each, _when(each, topology)) for each in pending if isinstance(each.reply, RedisError)]
         pending, delay_s = limits.next(failed)
         if not pending:
             return
+        pending = [*pending, *_waits_after(pending, batch)]
         slot_waiters = [each for each in pending if each.waits_since]
         _log_slot_waits(slot_waiters, topology, settings)
         if delay_s:
             yield Backoff(delay_s)
         yield from _send(pending, topology)
         _log_slot_waits(slot_waiters, topology, settings)
+
+
+def _waits_after(pending: Sequence[_PendingRequest], batch: Sequence[_PendingRequest]) -> list[_PendingRequest]:
+    """Return each WAIT of a batch that was answered, and counts replicas for a write that is sent again."""
+    waits = [each for each in batch if each.request.command_args()[0] == "WAIT" and each not in pending]
+    for each in waits:
+        each.node = pending[-1].node
+    return waits
 
 
 def _log_slot_waits(slot_waiters: Sequence[_PendingRequest], topology: Topology, settings: ConnectionSettings) -> None:

@@ -12,8 +12,8 @@ from functools import partial
 from django.utils.translation import gettext as _
 
 from django_redis_components.core import keys
+from django_redis_components.core.gather import gather_values
 from django_redis_components.core.protocol import Flow
-from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.parameters import InvalidParameter, too_long
 from django_redis_components.dashboard.queues.task_query import check_span, moment_ago, parse_time
 from django_redis_components.dashboard.shard_reads import of_shards

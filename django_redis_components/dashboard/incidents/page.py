@@ -9,11 +9,11 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext, pgettext_lazy
 
+from django_redis_components.core.gather import gather_values
 from django_redis_components.core.protocol import Flow, Read
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.elements import Cell, moment_cell, sentence
-from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.json_data import fields_of
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.problems import keyspace

@@ -6,13 +6,13 @@ import dataclasses
 
 from redis.exceptions import NoPermissionError, ResponseError
 
+from django_redis_components.core.gather import GatherResult, gather, gather_values
 from django_redis_components.core.leasing.holder import LeaseHolder
 from django_redis_components.core.leasing.scripted_kind import parse_states
 from django_redis_components.core.observability.declared_names import DeclaredName, declared_flow
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import clients
-from django_redis_components.dashboard.gather import GatherResult, gather, gather_values
 from django_redis_components.dashboard.locks import scan
 from django_redis_components.dashboard.locks.resources import (
     KINDS_BY_COMPONENT,

@@ -14,11 +14,11 @@ from django_redis_components.analytics import Estimate
 from django_redis_components.analytics.dates import site_date
 from django_redis_components.analytics.signins import sign_in_series_flow
 from django_redis_components.analytics.visitors import visitor_count_flow
+from django_redis_components.core.gather import gather_values
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard.bounded_client import Cost
 from django_redis_components.dashboard.clients import shown_shards
-from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.outages import SnapshotFailed
 from django_redis_components.dashboard.panel import Panel
 from django_redis_components.dashboard.panels.analytics import sign_ins_counter, visitors_counter

@@ -12,12 +12,12 @@ from django.utils.translation import gettext_lazy, ngettext
 from django_redis_components.aggregation import FileState, LogAggregator
 from django_redis_components.aggregation.aggregator import files_flow, series_flow, top_flow
 from django_redis_components.analytics.dates import site_date
+from django_redis_components.core.gather import gather, raise_if_all_failed
 from django_redis_components.core.observability import catalog
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.formats import number
-from django_redis_components.dashboard.gather import gather, raise_if_all_failed
 from django_redis_components.dashboard.panel import Panel
 from django_redis_components.geoip import IpLookup, RangesInfo
 from django_redis_components.geoip.lookup import info_flow

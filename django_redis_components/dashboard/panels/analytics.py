@@ -17,11 +17,11 @@ from django_redis_components.analytics import AnalyticsMiddleware, Estimate, Sig
 from django_redis_components.analytics.periods import Unit
 from django_redis_components.analytics.range_counts import sign_in_counts_flow
 from django_redis_components.analytics.visitors import IDENTITY_PERIODS, visitor_count_flow, visitor_periods_flow
+from django_redis_components.core.gather import gather_values
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import charts, formats
 from django_redis_components.dashboard.formats import number
-from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.panel import Panel
 from django_redis_components.dashboard.panels.comparison import Comparison, Figure, compare
 from django_redis_components.dashboard.panels.selection import OTHERS, PARAMETERS, Selection, parse_selection

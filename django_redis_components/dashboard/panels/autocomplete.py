@@ -12,10 +12,10 @@ from django.utils.translation import gettext_lazy
 from django_redis_components.autocomplete import ModelIndex, RegisteredIndex
 from django_redis_components.autocomplete.index import IndexInfo, info_flow
 from django_redis_components.autocomplete.registry import registered
+from django_redis_components.core.gather import GatherResult, gather, raise_if_all_failed
 from django_redis_components.core.model_changes import CheckRecord, read_check
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
-from django_redis_components.dashboard.gather import GatherResult, gather, raise_if_all_failed
 from django_redis_components.dashboard.panel import Panel
 from django_redis_components.dashboard.panels.drift import drift_cell
 from django_redis_components.dashboard.panels.not_read import not_read

@@ -12,12 +12,12 @@ from django.utils.translation import gettext_lazy
 
 from django_redis_components.bloom import BloomInfo
 from django_redis_components.bloom.filter import BloomFilter, info_flow
+from django_redis_components.core.gather import gather, raise_if_all_failed
 from django_redis_components.core.observability.catalog import names_flow, objects
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard.elements import Cell
 from django_redis_components.dashboard.formats import number, percent
-from django_redis_components.dashboard.gather import gather, raise_if_all_failed
 from django_redis_components.dashboard.panel import Panel
 from django_redis_components.dashboard.panels.not_read import not_read
 from django_redis_components.dashboard.table import Column, Table
@@ -62,6 +62,8 @@ def _note(row: BloomRow) -> str:
         return _("a rebuild is running")
     if not info.layers:
         return _("empty")
+    if info.parts > 1:
+        return _("%(parts)s parts, %(count)s layers") % {"parts": number(info.parts), "count": number(info.layers)}
     return _("%(count)s layers") % {"count": number(info.layers)} if info.layers > 1 else ""
 
 

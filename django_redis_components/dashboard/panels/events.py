@@ -10,9 +10,9 @@ from django.utils.translation import gettext_lazy
 from django_redis_components.analytics.events import missing_units_flow, names_read
 from django_redis_components.analytics.periods import Unit, label
 from django_redis_components.core import keys
+from django_redis_components.core.gather import gather_values
 from django_redis_components.core.protocol import Batch, Flow, Read
 from django_redis_components.core.settings import conf
-from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.panels.analytics import AnalyticsPanel
 from django_redis_components.dashboard.table import Column, Table
 

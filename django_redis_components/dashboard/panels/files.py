@@ -9,12 +9,12 @@ from django.template.defaultfilters import filesizeformat
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from django_redis_components.core.gather import gather, raise_if_all_failed
 from django_redis_components.core.observability.catalog import names_flow, objects
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard.elements import Cell
 from django_redis_components.dashboard.formats import listed, number, percent
-from django_redis_components.dashboard.gather import gather, raise_if_all_failed
 from django_redis_components.dashboard.panel import Panel
 from django_redis_components.dashboard.panels.not_read import not_read
 from django_redis_components.dashboard.table import Column, Table

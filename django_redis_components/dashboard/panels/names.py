@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext
 
+from django_redis_components.core.gather import gather_values
 from django_redis_components.core.observability.catalog import CatalogEntry, names_flow
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard.formats import age, number
-from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.panel import Panel
 from django_redis_components.dashboard.table import Column, Table
 

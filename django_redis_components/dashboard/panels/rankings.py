@@ -10,10 +10,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from django_redis_components.analytics.ranking import RankedMember, Ranking, RankingUnit, top_flow
+from django_redis_components.core.gather import gather, raise_if_all_failed
 from django_redis_components.core.observability.catalog import names_flow, objects
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard.formats import number
-from django_redis_components.dashboard.gather import gather, raise_if_all_failed
 from django_redis_components.dashboard.panels.analytics import AnalyticsPanel
 from django_redis_components.dashboard.panels.not_read import not_read
 

@@ -10,11 +10,11 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.gather import GatherResult, gather
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import Flow, run
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
-from django_redis_components.dashboard.gather import GatherResult, gather
 from django_redis_components.dashboard.panel import Panel
 from django_redis_components.dashboard.panels.budget import Budget, within_budget
 

@@ -8,11 +8,11 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from django_redis_components.core.gather import gather, raise_if_all_failed
 from django_redis_components.core.model_changes import CheckRecord, read_check
 from django_redis_components.core.observability.catalog import names_flow, objects
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
-from django_redis_components.dashboard.gather import gather, raise_if_all_failed
 from django_redis_components.dashboard.panel import Panel
 from django_redis_components.dashboard.panels.drift import drift_cell
 from django_redis_components.dashboard.panels.not_read import not_read

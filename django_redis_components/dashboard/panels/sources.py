@@ -11,9 +11,9 @@ from django.utils.translation import gettext_lazy, pgettext
 from django_redis_components.analytics.countries import UNKNOWN_COUNTRY
 from django_redis_components.analytics.range_counts import ViewSums, view_sums_flow
 from django_redis_components.analytics.view_counters import OTHER, Dimension
+from django_redis_components.core.gather import gather_values
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard.formats import number
-from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.panels.analytics import CsvRow, SelectionPanel
 from django_redis_components.dashboard.panels.comparison import change
 from django_redis_components.dashboard.panels.selection import Selection

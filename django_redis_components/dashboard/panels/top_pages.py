@@ -11,9 +11,9 @@ from django.utils.translation import gettext_lazy, pgettext
 from django_redis_components.analytics import UniqueVisitors
 from django_redis_components.analytics.range_counts import view_sums_flow
 from django_redis_components.analytics.visitors import visitor_count_flow
+from django_redis_components.core.gather import gather_values
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard.elements import Cell
-from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.panels.analytics import CsvRow, SelectionPanel, counts_views
 from django_redis_components.dashboard.panels.comparison import change
 from django_redis_components.dashboard.panels.selection import Selection

@@ -13,11 +13,11 @@ from django_redis_components.analytics import Estimate, PageViews
 from django_redis_components.analytics.range_counts import ViewSums, name_series_flow, view_sums_flow
 from django_redis_components.analytics.view_counters import OTHER, SUM, page_name
 from django_redis_components.analytics.visitors import active_flow, recent_flow
+from django_redis_components.core.gather import gather_values
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.formats import number
-from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.panels.analytics import (
     CsvRow,
     SelectionPanel,

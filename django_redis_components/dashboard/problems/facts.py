@@ -15,11 +15,11 @@ from redis.exceptions import RedisError
 from django_redis_components.core.client import connections
 from django_redis_components.core.client.endpoint import Endpoint
 from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.gather import GatherResult
 from django_redis_components.core.protocol import Flow, Read
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard.bounded_client import Cost
 from django_redis_components.dashboard.clients import queue_shard
-from django_redis_components.dashboard.gather import GatherResult
 from django_redis_components.dashboard.outages import SnapshotFailed
 from django_redis_components.dashboard.panels.reading import PagePart, read_parts
 from django_redis_components.dashboard.problems import keyspace

@@ -11,6 +11,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from django_redis_components.core.client.connections import SyncClient
+from django_redis_components.core.gather import gather_values
 from django_redis_components.core.names import validate_name
 from django_redis_components.core.protocol import Batch, Flow, Read, run
 from django_redis_components.core.settings import conf
@@ -20,7 +21,6 @@ from django_redis_components.dashboard import clients, formats, verbs
 from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.elements import TaskLine
 from django_redis_components.dashboard.formats import number
-from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.queues.new_names import new_names
 from django_redis_components.dashboard.queues.task_list import TaskUrl, sample, state_labels

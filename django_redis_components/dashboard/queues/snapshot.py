@@ -6,9 +6,9 @@ import dataclasses
 from datetime import datetime
 from typing import Any
 
+from django_redis_components.core.gather import gather_values
 from django_redis_components.core.protocol import Flow, Read
 from django_redis_components.dashboard.clients import queue_shard
-from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.queues.shard_rows import ShardDepth, has_tasks, other_shards, read_in
 from django_redis_components.dashboard.queues.task_query import PAGE_SIZE, TaskQuery
 from django_redis_components.taskqueue import ErrorGroup, Metrics, registry

@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Any
 
 from django_redis_components.core.arguments import check_choice
+from django_redis_components.core.gather import gather_values
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard.clients import queue_shard
-from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
 from django_redis_components.taskqueue import ScheduleInfo

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from django_redis_components.core.gather import gather_values
 from django_redis_components.core.protocol import Flow
-from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.stats.queue_stats import QueueInfo
 from django_redis_components.taskqueue.store.scan import Filters, scan_tasks

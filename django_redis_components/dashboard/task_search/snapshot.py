@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from datetime import datetime
 
+from django_redis_components.core.gather import gather_values
 from django_redis_components.core.protocol import Batch, Flow, Read
 from django_redis_components.core.units import moment_of
 from django_redis_components.dashboard.clients import shown_shards
-from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.shard_choice import name_in_urls
 from django_redis_components.dashboard.shard_reads import of_shards
 from django_redis_components.dashboard.task_search.counts import read_counts

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from django.utils.translation import gettext as _
 from redis.exceptions import RedisError
 
+from django_redis_components.core.gather import gather_values
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard.clients import shown_shards
 from django_redis_components.dashboard.formats import number
-from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.parameters import InvalidParameter
 from django_redis_components.dashboard.shard_reads import of_shards

@@ -33,6 +33,7 @@ from django_redis_components.taskqueue.flows.result import FlowResult
 from django_redis_components.taskqueue.middleware import pipeline
 from django_redis_components.taskqueue.on_commit import call_on_commit
 from django_redis_components.taskqueue.options import TaskOptions
+from django_redis_components.taskqueue.replication import Replication, send_replicated
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.routing import Steps, arun_steps, next_answering, run_steps, try_each
 from django_redis_components.taskqueue.shards import Shard
@@ -58,6 +59,7 @@ class PreparedFlow:
         database: alias of the database whose commit is awaited, if a task sets it.
         uses_outbox: whether it must be stored in the outbox.
         route: the shards of which any may have it, if there are several; empty if only its own may.
+        replications: of its tasks, if it is waited for replicas.
     """
 
     result: FlowResult
@@ -65,6 +67,7 @@ class PreparedFlow:
     database: str | None
     uses_outbox: bool
     route: tuple[Shard, ...] = ()
+    replications: Sequence[Replication] = ()
 
     @property
     def results(self) -> list[TaskResult]:
@@ -125,7 +128,8 @@ def prepare_flow(graph: FlowGraph, callbacks: Callbacks, *, on_commit: bool = Fa
     flow._set_callbacks(results)
     ttls = [node.call.task.options.result_ttl for _, node in numbered]
     calls = _calls(shard, flow, parts, ttls, flow_id if uses_outbox else "")
-    return PreparedFlow(flow, calls, graph.database, uses_outbox, route)
+    replications = [] if uses_outbox else [message.replication for _, message in prepared if message.replication]
+    return PreparedFlow(flow, calls, graph.database, uses_outbox, route, replications)
 
 
 def _shard_of(tasks: Sequence[tuple[TaskResult, TaskMessage]], *, is_fixed: bool) -> tuple[Shard, tuple[Shard, ...]]:
@@ -241,7 +245,10 @@ def enqueue_flow(prepared: PreparedFlow) -> Flow[bool]:
     """
     flow, results, accepted_us = prepared.result, prepared.results, 0
     for number, call in enumerate(prepared.calls):
-        accepted_us = yield call
+        if prepared.replications and call is prepared.calls[-1]:  # replicas that have this part have the others
+            [accepted_us] = yield from send_replicated(flow._shard, [call], prepared.replications)
+        else:
+            accepted_us = yield call
         if not accepted_us:
             raise TaskQueueError(f"Flow {flow.id} was not accepted: enqueueing it took more than an hour.")
         for result in results[number * CHUNK : (number + 1) * CHUNK]:

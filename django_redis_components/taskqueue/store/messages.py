@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from django_redis_components.core import serialization
-from django_redis_components.core.protocol import Call
+from django_redis_components.core.protocol import Call, Flow, Request
 from django_redis_components.core.settings import conf
 from django_redis_components.taskqueue.exceptions import InvalidTask
 from django_redis_components.taskqueue.fields import Field
+from django_redis_components.taskqueue.replication import Replication, send_replicated
 from django_redis_components.taskqueue.sealing import open_body
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store.scripts import ENQUEUE, ENQUEUE_MANY, ENQUEUE_PLAIN
@@ -36,6 +38,7 @@ class TaskMessage:
         extra: fields and values for the record.
         nonce: identifies the call, if the caller chose the id; empty for a random id.
         route: the shards of which any may accept it, if there are several; empty if only its own may.
+        replication: how many replicas must have it; None if it is not waited for them.
     """
 
     id: str
@@ -50,6 +53,7 @@ class TaskMessage:
     extra: tuple[Any, ...] = ()
     nonce: str = ""
     route: tuple[Shard, ...] = ()
+    replication: Replication | None = None
 
     @property
     def is_plain(self) -> bool:
@@ -139,6 +143,28 @@ def calls_for(shard: Shard, messages: Sequence[TaskMessage]) -> Iterator[Call]:
             yield _plain(shard, some)
         else:
             yield ENQUEUE_MANY(base=shard.base, tasks=_counted(some))
+
+
+def with_parts(calls: Iterator[Call], messages: Sequence[TaskMessage]) -> Iterator[tuple[Call, Sequence[TaskMessage]]]:
+    """Yield calls, each with the messages of its part if it is waited for replicas, else with none."""
+    parts = chunks(messages) if any(message.replication for message in messages) else itertools.repeat(())
+    return zip(calls, parts, strict=False)
+
+
+def send_call(
+    shard: Shard, call: Call, messages: Sequence[TaskMessage], bound: Callable[[Any], Request] | None = None
+) -> Flow[Any]:
+    """Send a call, and wait until replicas have its tasks; return the reply.
+
+    Args:
+        messages: of the tasks; none if it is not waited for replicas.
+        bound: returns what is sent in place of the request.
+    """
+    replications = [message.replication for message in messages if message.replication]
+    if not replications:
+        return (yield bound(call) if bound else call)
+    [reply] = yield from send_replicated(shard, [call], replications, bound)
+    return reply
 
 
 def first_part(messages: Sequence[TaskMessage]) -> int:

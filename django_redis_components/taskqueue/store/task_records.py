@@ -11,13 +11,21 @@ from typing import Any
 
 from redis.exceptions import ResponseError
 
-from django_redis_components.core.protocol import Batch, BoundedSlotWait, Flow, Read, Wait
+from django_redis_components.core.protocol import Batch, BoundedSlotWait, Call, Command, Flow, Read, Wait
 from django_redis_components.core.units import Seconds, to_seconds
 from django_redis_components.taskqueue.exceptions import TaskIdConflict, TaskResultDoesNotExist, WaitTimeout
 from django_redis_components.taskqueue.fields import Field, Key
+from django_redis_components.taskqueue.replication import send_replicated
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.states import State, is_final
-from django_redis_components.taskqueue.store.messages import TaskMessage, call_for, calls_for, is_same_call
+from django_redis_components.taskqueue.store.messages import (
+    TaskMessage,
+    call_for,
+    calls_for,
+    is_same_call,
+    send_call,
+    with_parts,
+)
 from django_redis_components.taskqueue.store.scripts import REGISTER_WAITER
 
 #: Bytes of randomness in an id: 120 bits, 20 characters.
@@ -67,7 +75,11 @@ def send_with_id(shard: Shard, message: TaskMessage) -> Flow[Reply]:
     Raises:
         TaskIdConflict: the id belongs to another call.
     """
-    reply, pairs = yield Batch([call_for(shard, message), Read("HGETALL", shard.record(message.id))])
+    requests: list[Call | Command] = [call_for(shard, message), Read("HGETALL", shard.record(message.id))]
+    if message.replication:
+        reply, pairs = yield from send_replicated(shard, requests, [message.replication])
+    else:
+        reply, pairs = yield Batch(requests)
     return reply_with_id(message, reply, pairs)
 
 
@@ -110,7 +122,7 @@ def send(shard: Shard, message: TaskMessage) -> Flow[Reply]:
     """Send one task."""
     if message.nonce:
         return (yield from send_with_id(shard, message))
-    reply: Any = yield call_for(shard, message)
+    reply = yield from send_call(shard, call_for(shard, message), [message])
     accepted: Reply = reply[0] if message.is_plain else reply
     return accepted
 
@@ -121,8 +133,8 @@ def send_many(shard: Shard, messages: Sequence[TaskMessage], replies: list[Reply
     Args:
         replies: gets those of each part as soon as it is accepted, so that the caller has them after an error too.
     """
-    for call in calls_for(shard, messages):
-        replies += yield call
+    for call, some in with_parts(calls_for(shard, messages), messages):
+        replies += yield from send_call(shard, call, some)
 
 
 def read(shard: Shard, task_id: str) -> Flow[tuple[Fields, list[bytes]]]:

@@ -7,10 +7,10 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from django_redis_components.core.gather import gather
 from django_redis_components.core.observability.catalog import names_flow, objects
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard.formats import number
-from django_redis_components.dashboard.gather import gather
 from django_redis_components.dashboard.problems.facts import ProblemFacts
 from django_redis_components.dashboard.problems.problem import Problem
 from django_redis_components.dashboard.problems.watched.check import WatchedCheck

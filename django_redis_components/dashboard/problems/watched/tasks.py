@@ -9,9 +9,9 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from django_redis_components.core.command_line import command_line
+from django_redis_components.core.gather import gather
 from django_redis_components.core.protocol import Batch, Flow, Read
 from django_redis_components.dashboard import formats
-from django_redis_components.dashboard.gather import gather
 from django_redis_components.dashboard.problems.facts import ProblemFacts
 from django_redis_components.dashboard.problems.problem import Problem
 from django_redis_components.dashboard.problems.watched.check import WatchedCheck

@@ -15,9 +15,9 @@ from django_redis_components.analytics.periods import Unit
 from django_redis_components.analytics.user_ids import UserId, forget_number, has_mapped_ids
 from django_redis_components.analytics.view_counters import Dimension
 from django_redis_components.core.client import connections
+from django_redis_components.core.gather import gather_values
 from django_redis_components.core.protocol import run
 from django_redis_components.core.text import counted
-from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.management.base import CommandResult
 from django_redis_components.management.progress import progress
 from django_redis_components.management.tables import TextTable

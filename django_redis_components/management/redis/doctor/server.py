@@ -13,11 +13,16 @@ from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.client.server import parse_info
 from django_redis_components.core.exceptions import UnsupportedServer
 from django_redis_components.core.protocol import Command, Read
+from django_redis_components.core.replicas import wait_limit_ms
 from django_redis_components.management.redis.doctor.findings import Finding, Report
+from django_redis_components.taskqueue import registry
+from django_redis_components.taskqueue.defaults import options_to_show
 from django_redis_components.taskqueue.shards import Shard
 
 #: Packages whose versions are shown.
 PACKAGES = ("django-redis-components", "Django", "django-redis", "redis", "hiredis")
+#: Most tasks that a finding names.
+MAX_NAMED = 5
 
 
 def check_server(shard: Shard, client: SyncClient, report: Report) -> None:
@@ -43,10 +48,10 @@ def check_server(shard: Shard, client: SyncClient, report: Report) -> None:
     info, save = client.execute_many(
         [Command("INFO", key=base, retry=True), Command("CONFIG", "GET", "save", key=base, retry=True)]
     )
-    _check_info(info, save, report)
+    _check_info(shard, info, save, report)
 
 
-def _check_info(info: Any, save: Any, report: Report) -> None:
+def _check_info(shard: Shard, info: Any, save: Any, report: Report) -> None:
     if isinstance(info, Exception):
         report.skipped.append(f"Version, eviction, persistence and memory: {info}")
         return
@@ -55,6 +60,7 @@ def _check_info(info: Any, save: Any, report: Report) -> None:
     saves = save[1].decode() if isinstance(save, list) and len(save) == 2 else None
     report.facts |= {"server": str(server), **server_facts(fields, saves)}
     report.findings.extend(server_findings(fields, saves))
+    report.findings.extend(_replica_findings(shard, int(fields.get("connected_slaves", 0))))
     if saves is None and fields.get("aof_enabled") == "0":
         report.skipped.append("Snapshots: CONFIG GET save is not allowed.")
 
@@ -85,6 +91,19 @@ def server_findings(fields: Mapping[str, str], saves: str | None) -> Iterator[Fi
         text = "The append-only file is off: a crash of the server loses tasks since the last snapshot."
         fix = "Turn the append-only file on, in the server's configuration file as well:"
         yield Finding("warning", "no_append_only_file", text, fix, "redis-cli CONFIG SET appendonly yes")
+
+
+def _replica_findings(shard: Shard, replicas: int) -> Iterator[Finding]:
+    """Yield the tasks that wait for more replicas than the server has: each call of theirs waits in vain."""
+    tasks = [task for task in registry.all_tasks() if task.connection == shard.using]
+    found = sorted(task.name for task in tasks if options_to_show(task).min_replicas > replicas)
+    if found:
+        names = f"{', '.join(found[:MAX_NAMED])}{', …' if len(found) > MAX_NAMED else ''}"
+        text = (
+            f"The server has {replicas} replicas. Tasks that wait for more (min_replicas): {names}."
+            f" Each call of them takes {wait_limit_ms(shard.alias):,} ms longer."
+        )
+        yield Finding("warning", "too_few_replicas", text, "Start replicas, or lower min_replicas.")
 
 
 def _versions() -> dict[str, str]:

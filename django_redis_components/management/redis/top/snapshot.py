@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from django_redis_components.core.gather import gather
 from django_redis_components.core.protocol import Flow
-from django_redis_components.dashboard.gather import gather
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.stats.merging import merged_overview
