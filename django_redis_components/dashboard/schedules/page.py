@@ -137,14 +137,6 @@ def _table(at: datetime, urls: Mapping[str, str], links: Links, shards: Mapping[
         links: to the class of each task, and to the latest task.
         shards: of each schedule, by name.
     """
-
-    def last_task(schedule: ScheduleInfo) -> Cell | None:
-        outcome = schedule.last_task_state
-        if not outcome:
-            return None
-        url = links.task(schedule.last_task_id) if schedule.last_task_id else ""
-        return Cell(state_label(outcome), "alarming" if outcome == "failed" else "", url=url)
-
     return Table(
         [
             Column(
@@ -169,7 +161,7 @@ def _table(at: datetime, urls: Mapping[str, str], links: Links, shards: Mapping[
             ),
             Column("next", _("Next run"), lambda schedule: _next(schedule, at)),
             Column("last", _("Last enqueued"), lambda schedule: moment_cell(schedule.last_sent_at, at)),
-            Column("task", _("Last task"), last_task, ""),
+            Column("task", _("Last task"), lambda schedule: _last_task(schedule, links), ""),
             Column("queue", _("Queue"), _queue, ""),
             Column("shard", _("Shard"), lambda schedule: shards[schedule.name], "", skip_empty=True),
             Column(
@@ -181,6 +173,15 @@ def _table(at: datetime, urls: Mapping[str, str], links: Links, shards: Mapping[
             ),
         ]
     )
+
+
+def _last_task(schedule: ScheduleInfo, links: Links) -> Cell | None:
+    """Return the state of the latest task, with a link to it; None before the first one."""
+    outcome = schedule.last_task_state
+    if not outcome:
+        return None
+    url = links.task(schedule.last_task_id) if schedule.last_task_id else ""
+    return Cell(state_label(outcome), "alarming" if outcome == "failed" else "", url=url)
 
 
 def _queue(schedule: ScheduleInfo) -> Cell | None:
