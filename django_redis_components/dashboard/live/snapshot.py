@@ -10,11 +10,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django_redis_components.core import keys
+from django_redis_components.core.gather import gather_values
 from django_redis_components.core.observability.live_events import FIELDS, MAX_KEPT, LiveEvent, stream_key
 from django_redis_components.core.protocol import Flow, Read
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import moment_of
-from django_redis_components.core.gather import gather_values
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.parameters import not_of_a_link, not_one_of
 from django_redis_components.dashboard.shard_reads import of_shards
