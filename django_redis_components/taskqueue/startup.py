@@ -31,8 +31,8 @@ from django_redis_components.taskqueue.supervisor.health import Health
 from django_redis_components.taskqueue.supervisor.shard_keeper import ShardKeeper, source_of
 from django_redis_components.taskqueue.supervisor.supervisor import Supervisor
 from django_redis_components.taskqueue.worker.options import WorkerOptions
-from django_redis_components.taskqueue.worker.process import check_memory
 from django_redis_components.taskqueue.worker.process_signals import QUIET, STOP_SIGNALS
+from django_redis_components.taskqueue.worker.restart_policy import check_memory
 
 #: Seconds between two tries to connect at start.
 START_RETRY_S = 1.0

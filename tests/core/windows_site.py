@@ -27,6 +27,7 @@ POSIX_ONLY = (
     "django_redis_components.taskqueue.supervisor",
     "django_redis_components.taskqueue.worker.process",
     "django_redis_components.taskqueue.worker.process_signals",
+    "django_redis_components.taskqueue.worker.restart_policy",
 )
 #: Modules of which their package imports the one for the version of Django.
 BY_VERSION = (

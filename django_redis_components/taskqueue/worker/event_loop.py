@@ -135,6 +135,8 @@ class EventLoop:
         thread = threading.Thread(target=self._run_loop, args=(loop,), name="event-loop", daemon=True)
         try:
             loop.set_default_executor(forks.ForkSafeExecutor(thread_name_prefix="asyncio"))
+            with contextlib.suppress(AttributeError):  # a loop that is not written in Python
+                loop.shutdown_default_executor = _keep_default_executor  # type: ignore[method-assign]
             forks.call_in_children(self._stop_in_child)
             thread.start()
         except BaseException:
@@ -240,6 +242,13 @@ class EventLoop:
             self._loop.stop()
             if (ready := getattr(self._loop, "_ready", None)) is not None:  # asyncio's own loops have it
                 ready.clear()
+
+
+async def _keep_default_executor(timeout: float | None = None) -> None:  # noqa: ASYNC109 - that of asyncio
+    """Keep the threads of `asyncio.to_thread`: other coroutines of the process use them, and a loop gets no new ones.
+
+    Replaces `shutdown_default_executor`, which a coroutine calls that ends a loop as if it were its own.
+    """
 
 
 def _error_of(task: asyncio.Task[Any] | None) -> BaseException | None:

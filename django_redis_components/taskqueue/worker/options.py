@@ -17,7 +17,7 @@ class WorkerOptions:
         weights: one for each queue, or none: see `fetcher.QueueOrder`.
         threads: concurrent tasks in one process.
         burst: exit when there is nothing left to fetch.
-        max_tasks, max_memory_mib: see `process.RestartPolicy`; 0 for no limit.
+        max_tasks, max_memory_mib: see `restart_policy.RestartPolicy`; 0 for no limit.
         async_concurrency: concurrent coroutines on its event loop, beside the threads.
     """
 

@@ -129,6 +129,22 @@ async def cancel_all_tasks() -> str:
     return "not cancelled"
 
 
+@task
+async def end_the_loop() -> str:
+    """Do what `asyncio.run` does at its end, as a library does that takes the loop for its own."""
+    loop = asyncio.get_running_loop()
+    await loop.shutdown_asyncgens()
+    await loop.shutdown_default_executor()
+    loop.stop()
+    return "ended"
+
+
+@task
+async def use_a_thread() -> str:
+    """Use the threads of the loop."""
+    return await asyncio.to_thread(lambda: "used")
+
+
 @task(max_attempts=50, backoff=0)
 async def wait_async(seconds: float) -> str:
     """Wait, whatever the neighbours cancel."""

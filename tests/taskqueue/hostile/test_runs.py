@@ -21,11 +21,13 @@ from tests.taskqueue.hostile.errors import KINDS
 from tests.taskqueue.hostile.tasks import (
     cancel_all_tasks,
     cancel_late,
+    end_the_loop,
     good,
     good_async,
     raise_kind,
     raise_kind_async,
     return_once,
+    use_a_thread,
     wait_async,
 )
 from tests.taskqueue.support import running_worker
@@ -216,6 +218,13 @@ def test_coroutine_that_a_neighbor_cancels_is_retried(redis_server: Store) -> No
 
     assert (canceling.state, canceling.attempts) == ("failed", 2)
     assert canceling.errors[0].exception_class_path == "asyncio.exceptions.CancelledError"
+
+
+def test_coroutine_that_ends_the_loop_takes_nothing_from_others(redis_server: Store) -> None:
+    with running_worker(*QUEUES) as worker:
+        assert end_the_loop.enqueue().get(60) == "ended"
+        assert use_a_thread.enqueue().get(60) == "used"
+        check_good_tasks(worker, 1)
 
 
 def test_late_cancellation_does_not_change_the_outcome(redis_server: Store) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from django_redis_components.taskqueue.worker import process as worker_process
-from django_redis_components.taskqueue.worker.process import MIB, RestartPolicy, check_memory, memory_bytes
+from django_redis_components.taskqueue.worker import restart_policy
+from django_redis_components.taskqueue.worker.restart_policy import MIB, RestartPolicy, check_memory, memory_bytes
 from tests.support import Store, eventually
 from tests.support.processes import Children
 from tests.taskqueue.support import (
@@ -104,7 +104,7 @@ def test_memory_bytes_measures_this_process(tmp_path: Path) -> None:
 def test_peak_memory_on_macos_is_in_bytes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     in_kib = memory_bytes(tmp_path / "not-linux")
 
-    monkeypatch.setattr(worker_process.sys, "platform", "darwin")
+    monkeypatch.setattr(restart_policy.sys, "platform", "darwin")
 
     assert in_kib == memory_bytes(tmp_path / "not-linux") * 1_024
 
