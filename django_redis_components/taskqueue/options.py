@@ -154,7 +154,7 @@ class TaskOptions:
             self._check_expiry()
             object.__setattr__(self, "unique", unique_of(self.unique))
             if self.unique is not None:
-                check_delay(self.unique, self.run_after)
+                check_delay(self.unique, self.run_after, self.due())
             if self.database is not None and not isinstance(self.database, str):
                 raise TypeError(f"database={short_repr(self.database)}: expected the alias of a database, or None.")
             if self.outbox is not None:

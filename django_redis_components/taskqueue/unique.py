@@ -8,12 +8,11 @@ import dataclasses
 import hashlib
 import inspect
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Literal
-
-from django.utils import timezone
 
 from django_redis_components.core.arguments import short_repr
 from django_redis_components.core.name_templates import template_of
@@ -76,14 +75,15 @@ class Unique:
             _check_max_wait(self.max_wait, self.on_conflict)
 
 
-def check_delay(unique: Unique, run_after: Any) -> None:
+def check_delay(unique: Unique, run_after: Any, due: str) -> None:
     """Raise ValueError for a due time after `max_wait`, or one at which a key has expired that calls are to extend.
 
     Args:
         run_after: the option.
+        due: the same as the scripts take it.
     """
     if unique.max_wait is not None and run_after is not None:
-        _check_delay_of_first(unique.max_wait, run_after)
+        _check_delay_of_first(unique.max_wait, run_after, due)
     if unique.on_conflict == "return" or isinstance(unique.until, str) or run_after is None:
         return
     if not isinstance(run_after, datetime) and to_ms(run_after, "run_after", zero=True) >= to_ms(unique.until, "until"):
@@ -175,14 +175,9 @@ def _check_max_wait(max_wait: Any, on_conflict: str) -> None:
         )
 
 
-def _check_delay_of_first(max_wait: Any, run_after: Any) -> None:
+def _check_delay_of_first(max_wait: Any, run_after: Any, due: str) -> None:
     """Raise ValueError if the first call would be due after `max_wait`."""
-    if isinstance(run_after, datetime):
-        if timezone.is_naive(run_after):  # USE_TZ is off
-            run_after = timezone.make_aware(run_after, timezone.get_default_timezone())
-        delay_ms = round((run_after - timezone.now()).total_seconds() * 1_000)
-    else:
-        delay_ms = to_ms(run_after, "run_after", zero=True)
+    delay_ms = int(due) if due.startswith("+") else int(due) - time.time_ns() // 1_000_000
     if delay_ms > to_ms(max_wait, "max_wait"):
         raise ValueError(
             f"run_after={short_repr(run_after)} with max_wait={short_repr(max_wait)}: the first call would be due after"
