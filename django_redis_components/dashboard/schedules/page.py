@@ -147,18 +147,7 @@ def _table(at: datetime, urls: Mapping[str, str], links: Links, shards: Mapping[
 
     return Table(
         [
-            Column(
-                "name",
-                _("Name"),
-                lambda schedule: Cell(
-                    schedule.label,
-                    title=schedule.name,
-                    note=times_label(schedule.times),
-                    url=links.task_class(schedule.task),
-                    anchor=anchor_of("schedule", schedule.name),
-                ),
-                "name",
-            ),
+            Column("name", _("Name"), lambda schedule: _name(schedule, links), "name"),
             Column(
                 "state",
                 pgettext("tasks", "State"),
@@ -180,6 +169,16 @@ def _table(at: datetime, urls: Mapping[str, str], links: Links, shards: Mapping[
                 has_label=False,
             ),
         ]
+    )
+
+
+def _name(schedule: ScheduleInfo, links: Links) -> Cell:
+    return Cell(
+        schedule.label,
+        title=schedule.name,
+        note=times_label(schedule.times),
+        url=links.task_class(schedule.task),
+        anchor=anchor_of("schedule", schedule.name),
     )
 
 
