@@ -2,7 +2,8 @@
 
 A list shows all shards (`Page.shows_all_shards`), a page of a queue, a task or a flow that of its object, and others
 the home shard. The URL may name another one, ``<page>/_in/<shard>/``. All links of the page keep it: a change applies
-to the shards that its form was opened for.
+to the shards that its form was opened for. One of a queue, or of all tasks in its list, applies to all shards unless
+the URL names one (`queues.confirmations`).
 """
 
 from __future__ import annotations

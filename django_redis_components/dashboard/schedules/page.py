@@ -13,7 +13,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
 from django_redis_components.core import keys
-from django_redis_components.core.gather import gather_values
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.charts import ChartPanel, Point, bar_chart
@@ -21,6 +20,7 @@ from django_redis_components.dashboard.clients import shown_shards
 from django_redis_components.dashboard.elements import NO_VALUE, Cell, anchor_of, moment_cell
 from django_redis_components.dashboard.flows.states import state_label
 from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.parameters import too_long
@@ -137,20 +137,17 @@ def _table(at: datetime, urls: Mapping[str, str], links: Links, shards: Mapping[
         links: to the class of each task, and to the latest task.
         shards: of each schedule, by name.
     """
+
+    def last_task(schedule: ScheduleInfo) -> Cell | None:
+        outcome = schedule.last_task_state
+        if not outcome:
+            return None
+        url = links.task(schedule.last_task_id) if schedule.last_task_id else ""
+        return Cell(state_label(outcome), "alarming" if outcome == "failed" else "", url=url)
+
     return Table(
         [
-            Column(
-                "name",
-                _("Name"),
-                lambda schedule: Cell(
-                    schedule.label,
-                    title=schedule.name,
-                    note=times_label(schedule.times),
-                    url=links.task_class(schedule.task),
-                    anchor=anchor_of("schedule", schedule.name),
-                ),
-                "name",
-            ),
+            Column("name", _("Name"), lambda schedule: _name(schedule, links), "name"),
             Column(
                 "state",
                 pgettext("tasks", "State"),
@@ -161,7 +158,7 @@ def _table(at: datetime, urls: Mapping[str, str], links: Links, shards: Mapping[
             ),
             Column("next", _("Next run"), lambda schedule: _next(schedule, at)),
             Column("last", _("Last enqueued"), lambda schedule: moment_cell(schedule.last_sent_at, at)),
-            Column("task", _("Last task"), lambda schedule: _last_task(schedule, links), ""),
+            Column("task", _("Last task"), last_task, ""),
             Column("queue", _("Queue"), _queue, ""),
             Column("shard", _("Shard"), lambda schedule: shards[schedule.name], "", skip_empty=True),
             Column(
@@ -175,13 +172,14 @@ def _table(at: datetime, urls: Mapping[str, str], links: Links, shards: Mapping[
     )
 
 
-def _last_task(schedule: ScheduleInfo, links: Links) -> Cell | None:
-    """Return the state of the latest task, with a link to it; None before the first one."""
-    outcome = schedule.last_task_state
-    if not outcome:
-        return None
-    url = links.task(schedule.last_task_id) if schedule.last_task_id else ""
-    return Cell(state_label(outcome), "alarming" if outcome == "failed" else "", url=url)
+def _name(schedule: ScheduleInfo, links: Links) -> Cell:
+    return Cell(
+        schedule.label,
+        title=schedule.name,
+        note=times_label(schedule.times),
+        url=links.task_class(schedule.task),
+        anchor=anchor_of("schedule", schedule.name),
+    )
 
 
 def _queue(schedule: ScheduleInfo) -> Cell | None:

@@ -22,6 +22,7 @@ from django_redis_components.taskqueue import (
     TaskIdConflict,
     TaskResultDoesNotExist,
     Unique,
+    WaitTimeout,
     aget_result,
     failpoints,
     get_queue,
@@ -521,3 +522,53 @@ def test_call_that_is_repeated_after_the_move_is_not_accepted_again(shards: TwoS
 
     assert Counter(recorded) == Counter("xy")
     assert 0 < shards.a.raw.pttl(home().record("plain")) <= 60_000
+
+
+def test_wait_for_a_task_in_transit_ends_with_its_timeout(shards: TwoShards, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = high.enqueue(1)
+    errors: list[str] = []
+
+    def wait() -> None:
+        with pytest.raises(WaitTimeout) as raised:
+            result.get(0.15)
+        errors.append(str(raised.value))
+
+    pause_at("after_export", wait, monkeypatch)
+
+    move()
+
+    assert errors == [f"Task {result.id} had not finished after 0.15 s: it is being moved to another shard."]
+
+
+def test_record_that_expires_in_transit_is_not_moved(shards: TwoShards, monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = fail.using(queue_name="high", max_attempts=1).enqueue("x")
+    drain("high", raise_errors=False)
+    pause_at("after_export", lambda: shards.a.raw.delete(home().key(Key.moving_task, failed.id)), monkeypatch)
+
+    assert move().moved == 0
+
+    assert moving(shards) == 0
+    with pytest.raises(TaskResultDoesNotExist):
+        failed.refresh()
+
+
+def test_large_tasks_are_accepted_in_parts(shards: TwoShards, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moves, "CHUNK_BYTES", 2_000)
+    for number in range(5):
+        high.enqueue([number, "x" * 900])
+
+    assert move().moved == 5
+
+    drain("high")
+    assert [number for number, _text in recorded] == list(range(5))
+
+
+def test_chosen_id_of_a_task_that_was_moved_and_is_gone_is_refused_for_a_minute(shards: TwoShards) -> None:
+    high.using(id="own").enqueue(1)
+    move()
+    shards.b.raw.delete(named("b").record("own"))
+
+    with pytest.raises(TaskIdConflict):
+        high.using(id="own").enqueue(1)
+
+    assert 0 < shards.a.raw.pttl(home().record("own")) <= 60_000
