@@ -79,13 +79,8 @@ def prepare(
         _set_options(message, task, *sent[:2])
     if metadata is not None:
         _set_metadata(message, fields, encode_metadata(metadata))
-    return _result_of(task, message, sent, fields), message
-
-
-def _result_of(task: Any, message: TaskMessage, sent: Sequence[Any], fields: dict[str, bytes]) -> TaskResult:
-    result = TaskResult(task, task.name, message.id, _shard_of(message, task, sent), fields)
-    result._replication = message.replication
-    return result
+    shard = _shard_of(message, task, sent)
+    return TaskResult(task, task.name, message.id, shard, fields, (), message.replication), message
 
 
 def _shard_of(message: TaskMessage, task: Any, sent: Sequence[Any]) -> Shard:

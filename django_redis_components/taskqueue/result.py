@@ -45,11 +45,12 @@ class TaskResult(TaskRecord[R_co]):
         shard: Shard,
         fields: Mapping[str, bytes],
         failures: Sequence[bytes] = (),
+        replication: Replication | None = None,
     ) -> None:
         super().__init__(name, task_id, fields, failures)
         self.task = task
         self._shard = shard
-        self._replication: Replication | None = None
+        self._replication = replication
         self.is_duplicate = False
 
     @property
