@@ -289,6 +289,8 @@ class FlowField:
     first_error = "first_error"
     #: JSON: numbers of the tasks whose results are the flow's.
     result_of = "result_of"
+    #: JSON: the steps of a flow with chains or groups among them: flows/tree.py.
+    tree = "tree"
     #: int: number of the first task that was not started, or listed as waiting, when the flow was accepted.
     starting = "starting"
     #: "number ttl_ms", "number none" or "number delete": the next task whose result gets a TTL or loses it, or that is

@@ -18,7 +18,7 @@ from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue import outbox
 from django_redis_components.taskqueue.enqueue import prepare, store_in_outbox
 from django_redis_components.taskqueue.exceptions import InvalidTask, TaskQueueError
-from django_redis_components.taskqueue.fields import Field
+from django_redis_components.taskqueue.fields import Field, FlowField
 from django_redis_components.taskqueue.flows.graph import FlowGraph, FlowNode
 from django_redis_components.taskqueue.flows.parents import (
     BY_REFERENCE,
@@ -117,6 +117,8 @@ def prepare_flow(graph: FlowGraph, callbacks: Callbacks, *, on_commit: bool = Fa
         result._set_flow(flow_id, number, is_waiting=bool(node.parents) or number >= count)
         results[number] = result
         sent = message.arguments
+        if number == 0 and graph.tree:  # not an argument of its own: rows of the outbox have the format of the call
+            sent += (FlowField.tree, graph.tree)
         parts.append((number, _in_chunks(node.followers), len(node.parents), len(sent), *sent))
     shard, route = _shard_of(prepared, is_fixed=uses_outbox)
     _set_shard(results.values(), shard)

@@ -11,7 +11,8 @@
 -- ARGV[7] result_of  JSON: the numbers of the tasks whose results are the flow's
 -- ARGV[8] row  empty, or the token of the flow's row in the outbox: then it is accepted once, also after it was deleted
 -- ARGV[9..] nodes  for each task: number, followers, open parents, n, and the n arguments of enqueue.lua. The number of
---          the on_complete task is tasks + 1, that of the on_success task tasks + 2
+--          the on_complete task is tasks + 1, that of the on_success task tasks + 2. Those of the first task may end with
+--          FLOW.tree and the tree of the flow's steps
 -- DERIVED base:flow:<flow> hash, base:t:<id> hash, base:q:<queue>:ready list, :scheduled, :priority, :waiting, :grouped,
 --         :turns zsets, base:sequence string, base:queues, :unfinished_flows, :partial_flows, :flow_work, :wakeup:* zsets, base:paused hash, base:limit:* strings,
 --         base:outbox zset
@@ -48,10 +49,21 @@ elseif not is_first and not redis.call("ZSCORE", partial, flow_id) then
   return 0
 end
 
+-- Store the tree of the steps, which may come behind the arguments of the first task. Return the last of these.
+local function take_tree(last)
+  if ARGV[last - 1] ~= FLOW.tree then
+    return last
+  end
+  redis.call("HSET", key, FLOW.tree, ARGV[last])
+  return last - 2
+end
+
 local index = 9
 while index <= #ARGV do
   local number, followers, open_parents, count = unpack(ARGV, index, index + 3)
-  accept_node(ctx, key, flow_id, number, followers, ARGV, index + 4, index + 3 + count)
+  local last_argument = index + 3 + count
+  accept_node(ctx, key, flow_id, number, followers, ARGV, index + 4,
+    number == "0" and take_tree(last_argument) or last_argument)
   if tonumber(open_parents) > 0 then
     redis.call("HSET", key, FLOW.open_parents .. number, open_parents)
   end
