@@ -291,6 +291,11 @@ class FlowField:
     result_of = "result_of"
     #: JSON: the steps of a flow with chains or groups among them: flows/tree.py.
     tree = "tree"
+    #: JSON: what the first tasks of a flow get that is a callback; the id of the flow whose callback it is. In the hash
+    #: of that flow, with the id of the callback's flow behind it, int: when that was accepted, in microseconds.
+    given = "given"
+    callback_of = "callback_of"
+    started = "started:"
     #: int: number of the first task that was not started, or listed as waiting, when the flow was accepted.
     starting = "starting"
     #: "number ttl_ms", "number none" or "number delete": the next task whose result gets a TTL or loses it, or that is

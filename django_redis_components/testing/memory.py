@@ -224,9 +224,9 @@ class MemoryQueue:
         flow = self._flows.setdefault(sent["flow_id"], MemoryFlow(sent))
         for number, followers, node in request_parser.parse_flow_nodes(sent["nodes"]):
             flow.add(number, node["id"], followers)
-            self._records[node["id"]] = request_parser.build_record(node) | {
-                Field.flow_ref: f"{sent['flow_id']}/{number}".encode()
-            }
+            record = request_parser.build_record(node)
+            flow.take_fields(record)
+            self._records[node["id"]] = record | {Field.flow_ref: f"{sent['flow_id']}/{number}".encode()}
             if flow.is_waiting(number):
                 self._records[node["id"]][Field.state] = b"waiting"
         if sent["last"]:

@@ -36,6 +36,7 @@ class MemoryFlow:
         self._complete_task: str | None = None
         self._success_task: str | None = None
         self._first_error = ""
+        self._fields: dict[str, bytes] = {}
         self._roots: dict[str, str] = {}  # a task that failed because of another, and that other task
 
     def add(self, number: int, task_id: str, followers: str) -> None:
@@ -47,6 +48,12 @@ class MemoryFlow:
         self._followers.append(followers)
         for follower in request_parser.parse_numbers(followers):
             self._parents.setdefault(follower, []).append(number)
+
+    def take_fields(self, record: dict[str, bytes]) -> None:
+        """Take the fields of the flow out of the record of its first task, with which they are sent."""
+        for name in (FlowField.tree, FlowField.given, FlowField.callback_of):
+            if name in record:
+                self._fields[name] = record.pop(name)
 
     def extend(self, member_id: str, sent: Sequence[dict[str, Any]]) -> tuple[list[int], list[dict[str, Any]]]:
         """Add tasks to the group of a member. Return the numbers of all, and those that were not added before."""
@@ -133,7 +140,11 @@ class MemoryFlow:
             if _has_failed(records[task_id]) and Field.on_failure in records[task_id]:
                 action = records[task_id][Field.on_failure].decode()
                 named[FlowField.failure + task_id] = f"{action} {self._failure(task_id, records[task_id])}"
-        return nodes | {name: request_parser.to_bytes(value) for name, value in named.items() if value != ""}
+        return (
+            nodes
+            | self._fields
+            | {name: request_parser.to_bytes(value) for name, value in named.items() if value != ""}
+        )
 
     def _failure(self, task_id: str, record: dict[str, bytes]) -> str:
         """Return the name of a failed task, and how it failed."""

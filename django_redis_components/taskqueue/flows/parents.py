@@ -24,6 +24,8 @@ BY_REFERENCE = "by_reference"
 FIRST_ERROR = "first_error"
 #: Key in the metadata of the other callbacks: the flow that their argument describes.
 SUMMARY = "flow_summary"
+#: Key in the metadata of the first tasks of a flow that is a callback: the flow whose hash has their argument.
+GIVEN = "given"
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -114,7 +116,7 @@ def map_shape(shape: Shape[A], change: Callable[[A], B]) -> Shape[B]:
 
 def has_inputs(metadata: dict[str, Any]) -> bool:
     """Return whether a task has a first argument from other tasks."""
-    return PARENTS in metadata or FIRST_ERROR in metadata or SUMMARY in metadata
+    return PARENTS in metadata or FIRST_ERROR in metadata or SUMMARY in metadata or GIVEN in metadata
 
 
 def read_inputs(shard: Shard, metadata: dict[str, Any]) -> Any:
@@ -160,6 +162,8 @@ def _inputs(shard: Shard, metadata: dict[str, Any]) -> Flow[Any]:
         return (yield from _values(shard, metadata))
     if SUMMARY in metadata:
         return (yield from _summary(shard, metadata[SUMMARY]))
+    if GIVEN in metadata:
+        return (yield from _given(shard, metadata[GIVEN]))
     return (yield from _first_error(shard, metadata[FIRST_ERROR]))
 
 
@@ -296,6 +300,14 @@ def _summary(shard: Shard, flow_id: str) -> Flow[dict[str, Any]]:
         "tasks": int(tasks) + int(added or 0),
         "failed": failed,
     }
+
+
+def _given(shard: Shard, flow_id: str) -> Flow[Any]:
+    """Return what the first tasks of a flow get that is a callback."""
+    given = yield Read("HGET", shard.flow(flow_id), FlowField.given)
+    if given is None:
+        raise ParentsLost(f"Flow {flow_id} is no longer in Redis: it was evicted or deleted.")
+    return serialization.decode(given)
 
 
 def _first_error(shard: Shard, flow_id: str) -> Flow[dict[str, Any]]:
