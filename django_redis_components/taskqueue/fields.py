@@ -266,8 +266,8 @@ class FlowField:
     tasks = "tasks"
     #: int: tasks that running members have added. Their numbers come behind those of the callbacks.
     added = "added"
-    #: With the id of such a task behind it, int: its number. With its number behind it: id of the member to whose group
-    #: it belongs, one of those that the flow was enqueued with.
+    #: With the id of such a task behind it, int: its number. With its number behind it: id of the task behind whose
+    #: result its own is appended, and, if it is not its own alone, a space and a JSON list of ids; empty: nothing is.
     number = "number:"
     added_by = "a"
     #: int: tasks that have not finished.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -163,7 +163,7 @@ def _prepare_tasks(
         metadata: dict[str, Any] = {}
         if node.inputs is not None:
             inputs = map_shape(node.inputs, lambda parent: results[parent].id)
-            metadata = _inputs_of(graph, node, inputs, f"{flow_id}/{number}")
+            metadata = inputs_of(graph, node, inputs, f"{flow_id}/{number}")
         elif number >= count and not node.call.immutable:
             metadata[FIRST_ERROR if number == count else SUMMARY] = flow_id
         elif is_callback and not node.parents and not node.call.immutable:
@@ -177,12 +177,12 @@ def _prepare_tasks(
             sent += (FlowField.tree, graph.tree)
         if number == 0 and is_callback:
             sent += (FlowField.given, "", FlowField.callback_of, "")
-        parts.append((number, _in_chunks(node.followers), len(node.parents), len(sent), *sent))
+        parts.append((number, in_chunks(node.followers), len(node.parents), len(sent), *sent))
     ttls = [node.call.task.options.result_ttl for _, node in numbered]
     return _PreparedTasks(results, prepared, parts, max(to_ms(ttl, "result_ttl") for ttl in ttls))
 
 
-def _inputs_of(graph: FlowGraph, node: FlowNode, inputs: Shape[str], flow_ref: str) -> dict[str, Any]:
+def inputs_of(graph: FlowGraph, node: FlowNode, inputs: Shape[str], flow_ref: str) -> dict[str, Any]:
     """Return the metadata of a task whose first argument is the results of other tasks."""
     metadata: dict[str, Any] = {PARENTS: inputs}
     if node.call.reference_above is not None:
@@ -232,24 +232,21 @@ def has_limit(result: TaskResult) -> bool:
     return options.concurrency is not None or options.rate is not None
 
 
-def _in_chunks(followers: Sequence[int]) -> str:
+def in_chunks(followers: Sequence[int]) -> str:
     """Return the followers of a task as the scripts take them: with commas, in chunks with semicolons between."""
     chunks = [followers[first : first + FOLLOWERS] for first in range(0, len(followers), FOLLOWERS)]
     return ";".join(",".join(map(str, chunk)) for chunk in chunks)
 
 
-def message_of(
-    call: Any, metadata: dict[str, Any], id_of: Callable[[Any], str] | None = None
-) -> tuple[TaskResult, TaskMessage]:
+def message_of(call: Any, metadata: dict[str, Any], task_id: str = "") -> tuple[TaskResult, TaskMessage]:
     """Return the result of a call in a flow, and the message that enqueues it.
 
     Args:
         metadata: sent to the worker beside the arguments.
-        id_of: returns the id of the call; None: it gets a new one.
+        task_id: empty for a new one.
     """
     gets_result = has_inputs(metadata)
     try:
-        task_id = id_of(call) if id_of else ""
         prepared = prepare(
             call.task, call.args, call.kwargs, task_id=task_id, body_options=metadata, gets_result=gets_result
         )

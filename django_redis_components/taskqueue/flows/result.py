@@ -157,13 +157,19 @@ class FlowResult:
             return
         found = yield from read_added(self._shard, self.id, known + 3, new)
         records = yield from task_records.read_many(self._shard, [each.id for each in found])
-        by_member: dict[int, list[int]] = {}
+        by_member: dict[int, list[Shape[int]]] = {}
         for each, record in zip(found, records, strict=True):
-            if not each.followers:
-                by_member.setdefault(self._number(each.member), []).append(len(self.results))
             self.results.append(_result(each.id, self._shard, record))
-            self.links.append(each.followers)
+            self.links.append([self._place(number) for number in each.followers])
+        places = {result.id: place for place, result in enumerate(self.results)}
+        for each in found:
+            if each.member and not each.followers:
+                by_member.setdefault(places[each.member], []).append(map_shape(each.appended, places.__getitem__))
         self.ends = with_added(self.ends, by_member)
+
+    def _place(self, number: int) -> int:
+        """Return the place in `results` of a task with a number: between are the numbers of the callbacks."""
+        return number if number < self._count else number - 3
 
     def _refresh(self) -> Flow[None]:
         yield from self._read_added()
@@ -192,7 +198,7 @@ class FlowResult:
             yield task_control.cancel_call(self._shard, callback.id, "")
         yield from self._read_added()
         force_ms = task_control.force_ms(force_after)
-        ordered = [*reversed(self.results[: self._count]), *self.results[self._count :]]
+        ordered = [*reversed(self.results[: self._count]), *reversed(self.results[self._count :])]
         cancelled = 0
         while ordered:
             calls = [task_control.cancel_call(self._shard, result.id, force_ms) for result in ordered]
@@ -201,7 +207,7 @@ class FlowResult:
                 cancelled += sum(reply > 0 for reply in replies)
             known = len(self.results)
             yield from self._read_added()  # a member may have added tasks before it was requested to end
-            ordered = self.results[known:]
+            ordered = list(reversed(self.results[known:]))
         return cancelled
 
 
