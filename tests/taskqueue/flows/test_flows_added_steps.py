@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from django_redis_components.core.client import connections
+from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue import (
     FlowResult,
     GroupNotOpen,
@@ -20,6 +22,8 @@ from django_redis_components.taskqueue import (
     task,
 )
 from django_redis_components.taskqueue.run_start import result_of_run
+from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.stats.explain import explain
 from django_redis_components.taskqueue.store.job import Job
 from django_redis_components.taskqueue.worker.execution import execute
 from django_redis_components.testing import inline
@@ -250,6 +254,16 @@ def test_step_of_an_added_chain_cannot_add(redis_server: Store) -> None:
 
     with pytest.raises(GroupNotOpen, match="it is a step of a chain, and not a member of a group"):
         inner.flow.add(note.si(1))
+
+
+def test_added_task_that_waits_says_for_what(redis_server: Store) -> None:
+    group(extend.s("x", 0)).enqueue(on_complete=note.s())
+    _, context = start()
+    [first, second] = context.flow.add(chain(note.si(1), note.si(2)))
+
+    reason = run(connections.client(), explain(home(), second.id)).reasons[0]
+
+    assert (reason.code, [each.id for each in reason.tasks]) == ("waiting", [first.id])
 
 
 def test_many_steps_are_added_in_parts(redis_server: Store) -> None:
