@@ -41,7 +41,7 @@ fields                      the legend of stored data, for Python and Lua: field
 states                      states of tasks and outcomes of runs, one word for each
 shards, shard_clients       where data of the queue lives: a connection and a hash tag; flows over several of them
 store/                      the scripts, and the flows that call them: messages, records, queues
-flows/                      chains and groups
+flows/, start_flow          chains and groups; the task that starts a callback which is one
 schedules/                  periodic tasks: decorators, due times, the scheduler of the poller
 pool                        threads, coroutines and queues of a process, and their changes
 stats/                      what the dashboard reads: counters, histograms, errors, workers
@@ -195,6 +195,7 @@ from django_redis_components.taskqueue.retry import exponential
 from django_redis_components.taskqueue.schedules.changes import Schedules
 from django_redis_components.taskqueue.schedules.schedule import cron, every
 from django_redis_components.taskqueue.schedules.status import ScheduleInfo, aschedules, schedules
+from django_redis_components.taskqueue.start_flow import StartFlowTask as _StartFlowTask  # noqa: F401 - it is registered
 from django_redis_components.taskqueue.stats.errors import ErrorGroup, ErrorSample
 from django_redis_components.taskqueue.stats.histogram import Histogram
 from django_redis_components.taskqueue.stats.metrics import Counts, Interval, Metrics, TaskMetrics

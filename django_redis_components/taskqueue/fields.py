@@ -277,8 +277,8 @@ class FlowField:
     tasks = "tasks"
     #: int: tasks that running members have added. Their numbers come behind those of the callbacks.
     added = "added"
-    #: With the id of such a task behind it, int: its number. With its number behind it: id of the member to whose group
-    #: it belongs, one of those that the flow was enqueued with.
+    #: With the id of such a task behind it, int: its number. With its number behind it: id of the task behind whose
+    #: result its own is appended, and, if it is not its own alone, a space and a JSON list of ids; empty: nothing is.
     number = "number:"
     added_by = "a"
     #: int: tasks that have not finished.
@@ -300,6 +300,13 @@ class FlowField:
     first_error = "first_error"
     #: JSON: numbers of the tasks whose results are the flow's.
     result_of = "result_of"
+    #: JSON: the steps of a flow with chains or groups among them: flows/tree.py.
+    tree = "tree"
+    #: JSON: what the first tasks of a flow get that is a callback; the id of the flow whose callback it is. In the hash
+    #: of that flow, with the id of the callback's flow behind it, int: when that was accepted, in microseconds.
+    given = "given"
+    callback_of = "callback_of"
+    started = "started:"
     #: int: number of the first task that was not started, or listed as waiting, when the flow was accepted.
     starting = "starting"
     #: "number ttl_ms", "number none" or "number delete": the next task whose result gets a TTL or loses it, or that is

@@ -114,12 +114,12 @@ def token_of(message: TaskMessage) -> str:
 
 def row_of(shard: Shard, message: TaskMessage) -> OutboxRow:
     """Return the row of a task."""
-    return _row(shard, token_of(message), {"task": _plain(message.arguments)})
+    return _row(shard, token_of(message), {"task": plain_arguments(message.arguments)})
 
 
 def row_of_flow(shard: Shard, flow_id: str, calls: Sequence[Call]) -> OutboxRow:
     """Return the row of a flow: the calls that write it."""
-    return _row(shard, flow_id, {"flow": [_plain(call.args) for call in calls]})
+    return _row(shard, flow_id, {"flow": [plain_arguments(call.args) for call in calls]})
 
 
 def _row(shard: Shard, token: str, content: dict[str, Any]) -> OutboxRow:
@@ -255,6 +255,6 @@ def _decoded(row: OutboxRow) -> tuple[str, list[Any], str]:
     return kind, arguments, shard
 
 
-def _plain(arguments: Sequence[Any]) -> list[Any]:
+def plain_arguments(arguments: Sequence[Any]) -> list[Any]:
     """Return arguments as JSON. Those that are bytes are JSON themselves, so they are text."""
     return [part.decode() if isinstance(part, bytes) else part for part in arguments]

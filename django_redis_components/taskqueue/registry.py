@@ -25,6 +25,8 @@ class Registered(Protocol):
 SCRIPT_MODULES = frozenset({"__main__", "__mp_main__"})
 #: Registered tasks by name, and by alias.
 tasks: dict[str, Any] = {}
+#: Tasks of the package itself, by name: workers find them, and no page lists them.
+internal: dict[str, Any] = {}
 
 
 def register(name: str, task: Registered, aliases: Sequence[str] = ()) -> None:
@@ -56,7 +58,7 @@ def register(name: str, task: Registered, aliases: Sequence[str] = ()) -> None:
 
 def find(name: str) -> Any:
     """Return the task of this name or alias, or None."""
-    return tasks.get(name)
+    return tasks.get(name) or internal.get(name)
 
 
 def names() -> list[str]:
@@ -66,7 +68,7 @@ def names() -> list[str]:
 
 def names_and_aliases() -> list[str]:
     """Return all names under which tasks are found, sorted."""
-    return sorted(tasks)
+    return sorted({**tasks, **internal})
 
 
 def all_tasks() -> Iterator[Any]:

@@ -227,9 +227,9 @@ class MemoryQueue:
         flow = self._flows.setdefault(sent["flow_id"], MemoryFlow(sent))
         for number, followers, node in request_parser.parse_flow_nodes(sent["nodes"]):
             flow.add(number, node["id"], followers)
-            self._records[node["id"]] = request_parser.build_record(node) | {
-                Field.flow_ref: f"{sent['flow_id']}/{number}".encode()
-            }
+            record = request_parser.build_record(node)
+            flow.take_fields(record)
+            self._records[node["id"]] = record | {Field.flow_ref: f"{sent['flow_id']}/{number}".encode()}
             if flow.is_waiting(number):
                 self._records[node["id"]][Field.state] = b"waiting"
         if sent["last"]:
@@ -239,15 +239,14 @@ class MemoryQueue:
     def _add_to_flow(self, sent: dict[str, Any]) -> list[int]:
         flow_id = self._records[sent["id"]][Field.flow_ref].decode().partition("/")[0]
         flow = self._flows[flow_id]
-        tasks = list(request_parser.parse_tasks(sent["nodes"]))
         if flow.is_complete(sent["id"], self._records):
             return [-3]
-        numbers, new = flow.extend(sent["id"], tasks)
-        for each in new:
-            number = numbers[tasks.index(each)]
-            self._records[each["id"]] = request_parser.build_record(each) | {
-                Field.flow_ref: f"{flow_id}/{number}".encode()
-            }
+        numbers, new = flow.extend(sent["id"], list(request_parser.parse_added_nodes(sent["nodes"])))
+        for number, node in new.items():
+            record = request_parser.build_record(node) | {Field.flow_ref: f"{flow_id}/{number}".encode()}
+            if flow.has_parents(node["id"]):
+                record[Field.state] = b"waiting"
+            self._records[node["id"]] = record
         return [time.time_ns() // 1_000, *numbers]
 
     def _register_waiter(self, arguments: dict[str, Any]) -> int:

@@ -36,6 +36,7 @@ class MemoryFlow:
         self._complete_task: str | None = None
         self._success_task: str | None = None
         self._first_error = ""
+        self._fields: dict[str, bytes] = {}
         self._roots: dict[str, str] = {}  # a task that failed because of another, and that other task
 
     def add(self, number: int, task_id: str, followers: str) -> None:
@@ -46,17 +47,39 @@ class MemoryFlow:
         self.ids.append(task_id)
         self._followers.append(followers)
         for follower in request_parser.parse_numbers(followers):
-            self._parents.setdefault(follower, []).append(number)
+            self._parents.setdefault(self._position(follower), []).append(number)
 
-    def extend(self, member_id: str, sent: Sequence[dict[str, Any]]) -> tuple[list[int], list[dict[str, Any]]]:
-        """Add tasks to the group of a member. Return the numbers of all, and those that were not added before."""
-        member = self.ids.index(member_id)
-        new = [each for each in sent if each["id"] not in self.ids]
-        for each in new:
-            self._added_by[each["id"]] = self._added_by.get(member_id, member_id)
-            self.added.append(each["id"])
-            self.add(len(self.ids), each["id"], self._followers[member])
-        return [self._number(self.ids.index(each["id"])) for each in sent], new
+    def take_fields(self, record: dict[str, bytes]) -> None:
+        """Take the fields of the flow out of the record of its first task, with which they are sent."""
+        for name in (FlowField.tree, FlowField.given, FlowField.callback_of):
+            if name in record:
+                self._fields[name] = record.pop(name)
+
+    def extend(
+        self, member_id: str, sent: Sequence[tuple[str, int, str, dict[str, Any]]]
+    ) -> tuple[list[int], dict[int, dict[str, Any]]]:
+        """Add tasks to the group of a member. Return the numbers of all, and by number those that are new."""
+        members = self._followers[self.ids.index(member_id)]
+        found = self._added_by.get(member_id, member_id)
+        place = member_id if not found or " " in found else found
+        first, new = len(self.ids), [node["id"] for *_, node in sent if node["id"] not in self.ids]
+        numbers = [
+            self._number(self.ids.index(node["id"]) if node["id"] in self.ids else first + new.index(node["id"]))
+            for *_, node in sent
+        ]
+        added = {}
+        for number, (followers, _, appended, node) in zip(numbers, sent, strict=True):
+            if node["id"] not in self.ids:
+                own = ",".join(str(numbers[each]) for each in request_parser.parse_numbers(followers.replace("*", "")))
+                self._added_by[node["id"]] = "" if appended == "-" else f"{place} {appended}".rstrip()
+                self.added.append(node["id"])
+                self.add(len(self.ids), node["id"], members if followers == "*" else own)
+                added[number] = node
+        return numbers, added
+
+    def has_parents(self, task_id: str) -> bool:
+        """Return whether a task waits for others."""
+        return self.ids.index(task_id) in self._parents
 
     def take_added(self) -> list[str]:
         """Return the tasks that were added since the last call."""
@@ -66,11 +89,14 @@ class MemoryFlow:
     def is_complete(self, member_id: str, records: Records) -> bool:
         """Return whether a task has started that waits for this member."""
         followers = request_parser.parse_numbers(self._followers[self.ids.index(member_id)])
-        return any(records[self.ids[each]].get(Field.state) != b"waiting" for each in followers)
+        return any(records[self.ids[self._position(each)]].get(Field.state) != b"waiting" for each in followers)
 
     def _number(self, position: int) -> int:
         """Return the number of the task at a position: those of the callbacks lie between."""
         return position if position < self._sent["tasks"] else position + 3
+
+    def _position(self, number: int) -> int:
+        return number if number < self._sent["tasks"] else number - 3
 
     def is_waiting(self, number: int) -> bool:
         """Return whether a task waits for its parents, or for what starts a callback."""
@@ -125,6 +151,7 @@ class MemoryFlow:
                 f"{FlowField.added_by}{self._number(self.ids.index(each))}": member
                 for each, member in self._added_by.items()
             },
+            **{f"{FlowField.number}{each}": self._number(self.ids.index(each)) for each in self._added_by},
             FlowField.result_of: self._sent["result_of"],
             FlowField.first_error: self._first_error,
             FlowField.failed_at_end: len(self._failed(records)),
@@ -133,7 +160,11 @@ class MemoryFlow:
             if _has_failed(records[task_id]) and Field.on_failure in records[task_id]:
                 action = records[task_id][Field.on_failure].decode()
                 named[FlowField.failure + task_id] = f"{action} {self._failure(task_id, records[task_id])}"
-        return nodes | {name: request_parser.to_bytes(value) for name, value in named.items() if value != ""}
+        return (
+            nodes
+            | self._fields
+            | {name: request_parser.to_bytes(value) for name, value in named.items() if value != ""}
+        )
 
     def _failure(self, task_id: str, record: dict[str, bytes]) -> str:
         """Return the name of a failed task, and how it failed."""

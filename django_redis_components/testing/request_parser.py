@@ -42,6 +42,15 @@ def parse_flow_nodes(parts: Sequence[Any]) -> Iterator[tuple[int, str, dict[str,
         index += 4 + count
 
 
+def parse_added_nodes(parts: Sequence[Any]) -> Iterator[tuple[str, int, str, dict[str, Any]]]:
+    """Yield each task of an add_to_flow.lua call: followers, open parents, what is appended, its own arguments."""
+    index = 0
+    while index < len(parts):
+        followers, open_parents, appended, count = parts[index : index + 4]
+        yield followers, open_parents, appended, _named(ENQUEUE.args, parts[index + 4 : index + 4 + count])
+        index += 4 + count
+
+
 def parse_tasks(parts: Sequence[Any]) -> Iterator[dict[str, Any]]:
     """Yield the enqueue.lua arguments of each task of an enqueue_many.lua call."""
     index = 0

@@ -82,7 +82,7 @@ TASKQUEUE_LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("flows",),
     ("context", "run_start"),
-    ("batch_task", "decorator", "task"),
+    ("batch_task", "decorator", "start_flow", "task"),
     ("stats",),
     ("queue", "schedules"),
     ("checks", "poller"),

@@ -10,8 +10,9 @@ import pytest
 from django.contrib.admin.utils import quote
 from playwright.sync_api import Page, expect
 
-from django_redis_components.taskqueue import TaskResult
+from django_redis_components.taskqueue import TaskResult, chain, group
 from tests.browser.support import ready_site, sign_in, violations
+from tests.dashboard.flow_pages import url_of as url_of_flow
 from tests.dashboard.support import URL, settle_tasks, write_worker
 from tests.dashboard.task_pages import TASKS, url_of
 from tests.support import Store
@@ -89,3 +90,34 @@ def test_form_of_a_pending_task_is_accessible_and_needs_no_javascript(
     expect(page.locator(".messagelist")).to_contain_text("Saved: tests.taskqueue.tasks.note")
     result.refresh()
     assert result.args == ["right"]
+
+
+def test_tree_of_a_flow_is_accessible_and_needs_no_javascript(
+    site: str, redis_server: Store, open_page: Callable[..., Page]
+) -> None:
+    step: Any = group(note.si(1))
+    for _ in range(20):
+        step = group(step, note.si(1))
+    flow = group(chain(note.si(1), note.si(2)), chain(note.si(3), note.si(4)), step).enqueue()
+    settle_tasks("succeeded", 1)
+    settle_tasks("failed", 1)
+    for scheme, width, options in (("light", 1280, {}), ("dark", 390, {"locale": "zh-Hans"})):
+        page = open_page(scheme, width, **options)
+        sign_in(page, site)
+        page.goto(site + url_of_flow(flow.id))
+        assert violations(page) == [], scheme
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, scheme
+        page.context.clear_cookies()
+
+    page = open_page(java_script_enabled=False)
+    page.goto(f"{site}/admin/login/?next={url_of_flow(flow.id)}")
+    page.locator("#id_username").fill("admin")
+    page.locator("#id_password").fill("secret")
+    page.locator("#id_password").press("Enter")
+    branch = page.locator(".drc-tree details details").first
+    expect(branch.locator("li").first).to_be_visible()
+    branch.locator("summary").press("Enter")
+    expect(branch.locator("li").first).not_to_be_visible()
+    branch.locator("summary").press("Enter")
+    branch.locator("li a").first.press("Enter")
+    expect(page).to_have_url(re.compile("/task/"))

@@ -12,7 +12,9 @@ from django.test import Client
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.dashboard.flows.graph import MAX_ACROSS, MAX_LAYERS, build_graph
+from django_redis_components.dashboard.flows.tree import MAX_INDENTED
 from django_redis_components.taskqueue import FlowDoesNotExist, chain, get_queue, group
+from django_redis_components.taskqueue.flows.graph import MAX_DEPTH
 from django_redis_components.taskqueue.flows.overview import FlowMember, read_flow
 from django_redis_components.taskqueue.shards import home
 from tests.dashboard.flow_pages import FLOWS, url_of
@@ -86,6 +88,67 @@ def test_page_of_a_large_flow_counts_its_first_tasks(redis_server: Store, operat
     expected = "5,000 of 5,001 tasks have not finished; of the first 5,000: 4,999 ready, 1 successful."
     assert expected in text_of(html)
     assert "Cancel…" in html
+
+
+def test_nested_flow_is_shown_as_a_tree(redis_server: Store, operator: Client) -> None:
+    broken = chain(add.s(1, 1), fail.using(max_attempts=1).si("x"), note.s())
+    flow = group(broken, chain(add.s(1, 1), note.s()), note.s(1)).then(note.s()).enqueue()
+    work_off_in_a_thread()
+
+    html = operator.get(url_of(flow.id)).content.decode()
+
+    tree = html.partition('class="drc-tree"')[2].partition("</section>")[0].partition("drc-scroll")[0]
+    branches = re.findall(r"<details( open)?><summary>([^<]+) <span[^>]*>([^<]+)</span>", tree)
+    assert branches == [
+        (" open", "Chain of 2 steps", "1 failed, 2 not run, 4 successful"),
+        (" open", "Group of 3 steps", "1 failed, 1 not run, 4 successful"),
+        (" open", "Chain of 3 steps", "1 failed, 1 not run, 1 successful"),
+        ("", "Chain of 2 steps", "2 successful"),
+    ]
+    assert tree.count("<li>") == 4 + 7
+    assert re.findall(r"Number (\d)", text_of(tree)) == [*"0123456"]
+    assert "The tree has" not in html
+    found = operator.get(url_of(flow.id), {"format": "json"}).json()["flow"]["tree"]
+    assert (found["kind"], found["steps"], found["tasks"], found["children"][1]) == ("chain", 2, 7, 6)
+    assert found["children"][0]["children"][0] == {
+        "kind": "chain",
+        "steps": 3,
+        "tasks": 3,
+        "first": 0,
+        "children": [0, 1, 2],
+    }
+
+
+def test_flow_of_tasks_alone_has_no_tree(redis_server: Store, operator: Client) -> None:
+    flow = chain(note.s(1), note.s()).enqueue()
+
+    assert "drc-tree" not in operator.get(url_of(flow.id)).content.decode()
+    assert operator.get(url_of(flow.id), {"format": "json"}).json()["flow"]["tree"] is None
+
+
+def test_tree_of_a_large_flow_says_how_much_it_shows(redis_server: Store, operator: Client) -> None:
+    flow = group(chain(note.si(1), note.si(2)) for _ in range(1_000)).enqueue()
+
+    html = operator.get(url_of(flow.id)).content.decode()
+
+    text = text_of(html)
+    assert "Group of 1,000 steps 250 ready, 250 waiting, …" in text
+    assert "933 further steps are not shown" in text
+    assert "The tree has 132 of 2,000 tasks." in text
+    assert len(html) < 150_000
+
+
+def test_deepest_tree_is_shown(redis_server: Store, operator: Client) -> None:
+    step: Any = group(note.si(1))
+    for _ in range(MAX_DEPTH - 1):
+        step = group(step, note.si(1))
+    flow = step.enqueue()
+
+    html = operator.get(url_of(flow.id)).content.decode()
+
+    assert (html.count("<summary>Group"), html.count('class="drc-indented"')) == (MAX_DEPTH, MAX_INDENTED)
+    found = operator.get(url_of(flow.id), {"format": "json"}).json()["flow"]["tree"]
+    assert found["tasks"] == MAX_DEPTH
 
 
 def test_page_shows_ignored_failures_and_callbacks(redis_server: Store, operator: Client) -> None:
@@ -201,7 +264,17 @@ def test_hostile_task_names_are_escaped(name: str, redis_server: Store, operator
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"tasks": "x"}, {"added": "x"}, {"added": "7"}, {"0": "\xff"}, {"0": ""}, {"0": "id a,b"}]
+    "wrong",
+    [
+        {"tasks": "x"},
+        {"added": "x"},
+        {"added": "7"},
+        {"0": "\xff"},
+        {"0": ""},
+        {"0": "id a,b"},
+        {"tree": "x"},
+        {"tree": "[1]"},
+    ],
 )
 def test_corrupt_flow_is_no_server_error(wrong: dict[str, str], redis_server: Store, operator: Client) -> None:
     flow = chain(note.s("a"), note.s()).enqueue()

@@ -17,6 +17,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.locks import Lock, LockNotOwned, ReadWriteLock
 from django_redis_components.locks.lock import PlainKind
 from django_redis_components.management.base import system_user
+from django_redis_components.management.redis.flows import show_flow
 from django_redis_components.management.redis.workers import group as workers
 from django_redis_components.ratelimits import RateLimit
 from django_redis_components.semaphores import Semaphore
@@ -224,7 +225,7 @@ def test_flow_is_shown_with_states_and_dependencies(redis_server: Store) -> None
     flow = group(add.s(1, 2), fail.s("boom")).then(note.s()).enqueue()
     work_off()
 
-    header, first, second, last, _, summary = run_command("redis", "flows", "show", flow.id).splitlines()
+    header, _, _, first, second, last, _, summary = run_command("redis", "flows", "show", flow.id).splitlines()
 
     assert header.split()[:6] == ["#", "ID", "TASK", "QUEUE", "STATE", "ATTEMPTS"]
     assert first.split()[:2] == ["0", flow.results[0].id]
@@ -233,6 +234,28 @@ def test_flow_is_shown_with_states_and_dependencies(redis_server: Store) -> None
     assert summary.startswith(f"Flow {flow.id} has 3 tasks: ")
     assert [each["after"] for each in command_data("redis", "flows", "show", flow.id)["tasks"]] == [[], [], [0, 1]]
     assert "unheard-of" in refusal("redis", "flows", "show", "unheard-of")
+
+
+def test_nested_flow_is_shown_as_a_tree(redis_server: Store) -> None:
+    inner = chain(add.s(1, 2), fail.using(max_attempts=1).si("boom"), note.s())
+    flow = group(inner, *(chain(add.s(1, 2), note.s()) for _ in range(100))).then(note.s()).enqueue()
+    work_off()
+
+    lines = run_command("redis", "flows", "show", flow.id).splitlines()
+
+    assert [line.strip()[:18] for line in lines[1:4]] == [
+        "chain of 2 steps  ",
+        "group of 101 steps",
+        "chain of 3 steps  ",
+    ]
+    assert lines[2].index("group of") - lines[1].index("chain of") == 2
+    assert "2 failed, 1 successful" in lines[3]
+    assert lines[4].index(add.name) - lines[3].index("chain of") == 2
+    assert any(line.strip().startswith("… 35 further steps") for line in lines)
+    assert show_flow(flow.id, "default").note == "The tree has 132 of 204 tasks; --json lists all."
+    data = command_data("redis", "flows", "show", flow.id)
+    assert len(data["tasks"]) == 204
+    assert (data["tree"]["kind"], data["tree"]["tasks"], len(data["tree"]["children"])) == ("chain", 204, 1)
 
 
 def test_callbacks_of_a_flow_are_shown(redis_server: Store) -> None:

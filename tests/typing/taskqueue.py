@@ -81,6 +81,7 @@ async def right() -> None:
     await plain.using(priority=2).aenqueue_many(plain.si(number) for number in range(3))
 
     chain(plain.s(1), mail.s(2), clean.si()).enqueue()  # the address is the result of `plain`
+    chain(plain.s(1)).enqueue(on_error=clean.si(), on_complete=chain(clean.si()), on_success=group(clean.si()))
     chain(mail.s("a", 2), mail.s(copies=2), mail.s(to="a", copies=2))
     group(with_context.s(1), coroutine.s(1), coroutine.s()).then(plain.s(text="a"))
     group(chain(plain.s(1), clean.si()).on_failure("ignore"), mail.s("a", 2)).on_failure("continue").enqueue()

@@ -14,12 +14,14 @@ from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.elements import Tile, sentence
 from django_redis_components.dashboard.flows.graph import FlowDrawing, build_graph
 from django_redis_components.dashboard.flows.states import rank, state_label
+from django_redis_components.dashboard.flows.tree import build_tree
 from django_redis_components.dashboard.formats import listed, number
 from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
 from django_redis_components.taskqueue.exceptions import FlowDoesNotExist
 from django_redis_components.taskqueue.flows.overview import FlowMember, FlowOverview, read_flow
+from django_redis_components.taskqueue.flows.tree import count_shown
 
 #: Tasks that are drawn and listed, and failed tasks that are listed.
 MAX_MEMBERS = 500
@@ -69,6 +71,8 @@ def build_page(flow: FlowOverview, links: Links) -> dict[str, Any]:
             for state in sorted(flow.states, key=rank)
         ],
         "graph": graph,
+        "tree": build_tree(flow.tree, flow.members, links),
+        "tree_note": _tree_note(flow),
         "rows": [_row(member, url_of, after.get(member.number, [])) for member in by_attention[:MAX_ROWS]],
         "callbacks": [(name, _row(member, url_of, [])) for name, member in _callbacks(flow).items() if member],
         "retries": _retries(flow.failed, links),
@@ -89,6 +93,7 @@ def flow_data(snapshot: Snapshot[FlowOverview]) -> dict[str, Any]:
             "states": flow.states,
             "tasks": flow.members,
             "failed": flow.failed,
+            "tree": flow.tree,
             **_callbacks(flow),
         },
     }
@@ -165,6 +170,13 @@ def _retries(failed: Sequence[FlowMember], links: Links) -> list[tuple[str, str,
         for queue, ids in by_queue.items()
         if queue and (url := links.queue(queue, "retry"))
     ]
+
+
+def _tree_note(flow: FlowOverview) -> str:
+    shown = count_shown(flow.tree) if flow.tree else flow.tasks
+    if shown == flow.tasks:
+        return ""
+    return _("The tree has %(shown)s of %(count)s tasks.") % {"shown": number(shown), "count": number(flow.tasks)}
 
 
 def _note(flow: FlowOverview, graph: FlowDrawing) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -13,7 +15,9 @@ from django_redis_components.management.listings.task_listing import data_of
 from django_redis_components.management.redis import groups
 from django_redis_components.management.tables import TextTable
 from django_redis_components.taskqueue import get_flow
+from django_redis_components.taskqueue.flows.overview import tree_of
 from django_redis_components.taskqueue.flows.result import FlowResult
+from django_redis_components.taskqueue.flows.tree import Branch, count_shown
 from django_redis_components.taskqueue.result import TaskResult
 
 
@@ -32,11 +36,13 @@ class Group(groups.CommandGroup):
 
 #: Most tasks in the table; JSON has all.
 MAX_ROWS = 200
+#: In front of a name, for each level of the tree of steps.
+INDENT = "  "
 _HEADERS = ("#", "ID", "TASK", "QUEUE", "STATE", "ATTEMPTS", "AFTER", "LAST ERROR")
 
 
 def show_flow(flow_id: str, using: str) -> CommandResult:
-    """Return the tasks of a flow, each with the numbers of the tasks that it depends on.
+    """Return the tasks of a flow, each with the numbers of the tasks that it depends on, and below its chain or group.
 
     Raises:
         FlowDoesNotExist: no flow has this id, or it has expired.
@@ -48,20 +54,51 @@ def show_flow(flow_id: str, using: str) -> CommandResult:
         "on_complete": flow.on_complete_result,
         "on_success": flow.on_success_result,
     }
-    counts = Counter(result.state for result in flow.results)
+    tree = tree_of(flow)
     data = {
         "id": flow_id,
         "is_finished": flow.is_finished,
-        "states": dict(counts),
+        "states": dict(_count_states(flow.results)),
+        "tree": dataclasses.asdict(tree) if tree else None,
         "tasks": [{**data_of(each), "after": parents[number]} for number, each in enumerate(flow.results)],
         **{name: data_of(result) if result else None for name, result in callbacks.items()},
     }
-    rows = [_row(str(number), each, parents[number]) for number, each in enumerate(flow.results[:MAX_ROWS])]
+    rows = list(_tree_rows(tree, flow, parents, 0) if tree else _task_rows(flow, parents))
     rows += [_row(name, result, []) for name, result in callbacks.items() if result]
-    summary = ", ".join(f"{count:,} {state}" for state, count in counts.most_common())
-    text = f"Flow {flow_id} has {counted(len(flow.results), 'task')}: {summary}."
+    text = f"Flow {flow_id} has {counted(len(flow.results), 'task')}: {_states_text(flow.results)}."
     note = f"Only the first {MAX_ROWS} tasks are listed; --json lists all." if len(flow.results) > MAX_ROWS else ""
+    if tree:
+        shown = count_shown(tree)
+        note = f"The tree has {shown:,} of {len(flow.results):,} tasks; --json lists all."
+        note = note if shown < len(flow.results) else ""
     return CommandResult(data, text, TextTable(_HEADERS, rows, frozenset(["ATTEMPTS"])), note)
+
+
+def _task_rows(flow: FlowResult, parents: list[list[int]]) -> Iterator[tuple[str, ...]]:
+    for number, each in enumerate(flow.results[:MAX_ROWS]):
+        yield _row(str(number), each, parents[number])
+
+
+def _tree_rows(branch: Branch, flow: FlowResult, parents: list[list[int]], depth: int) -> Iterator[tuple[str, ...]]:
+    """Yield the rows of a branch: one for itself, and those of its steps, which are indented."""
+    label = f"{INDENT * depth}{branch.kind} of {counted(branch.steps, 'step')}"
+    states = _states_text(flow.results[branch.first : branch.first + branch.tasks])
+    yield "", "", label, "", states, "", "", ""
+    for child in branch.children:
+        if isinstance(child, Branch):
+            yield from _tree_rows(child, flow, parents, depth + 1)
+        elif child < len(flow.results):
+            yield _row(str(child), flow.results[child], parents[child], INDENT * (depth + 1))
+    if hidden := branch.steps - len(branch.children):
+        yield "", "", f"{INDENT * (depth + 1)}… {counted(hidden, 'further step')}", "", "", "", "", ""
+
+
+def _count_states(results: list[TaskResult]) -> Counter[str]:
+    return Counter(result.state for result in results)
+
+
+def _states_text(results: list[TaskResult]) -> str:
+    return ", ".join(f"{count:,} {state}" for state, count in _count_states(results).most_common())
 
 
 def _parents(flow: FlowResult) -> list[list[int]]:
@@ -73,8 +110,17 @@ def _parents(flow: FlowResult) -> list[list[int]]:
     return parents
 
 
-def _row(number: str, result: TaskResult, parents: list[int]) -> tuple[str, ...]:
+def _row(number: str, result: TaskResult, parents: list[int], indent: str = "") -> tuple[str, ...]:
     last = result.errors[-1:]
     error = f"{last[0].exception_class_path.removeprefix('builtins.')}: {last[0].message}" if last else ""
     after = ", ".join(map(str, parents[:10])) + (", …" if len(parents) > 10 else "")
-    return number, result.id, result.name, result.queue_name, result.state, f"{result.attempts:,}", after, error
+    return (
+        number,
+        result.id,
+        f"{indent}{result.name}",
+        result.queue_name,
+        result.state,
+        f"{result.attempts:,}",
+        after,
+        error,
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,14 +18,16 @@ from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue import outbox
 from django_redis_components.taskqueue.enqueue import prepare, store_in_outbox
 from django_redis_components.taskqueue.exceptions import InvalidTask, TaskQueueError
-from django_redis_components.taskqueue.fields import Field
+from django_redis_components.taskqueue.fields import Field, FlowField
 from django_redis_components.taskqueue.flows.graph import FlowGraph, FlowNode
 from django_redis_components.taskqueue.flows.parents import (
     BY_REFERENCE,
     FIRST_ERROR,
     FLOW,
+    GIVEN,
     PARENTS,
     SUMMARY,
+    Shape,
     has_inputs,
     map_shape,
 )
@@ -47,6 +49,8 @@ CHUNK = 400
 MAX_STARTED = 250
 #: Followers of a task that one script starts or fails: of more, a task has them in chunks of as many.
 FOLLOWERS = 150
+#: Results of tasks, and the messages that enqueue them.
+Messages = list[tuple[TaskResult, TaskMessage]]
 #: Maximum tasks of a flow in the outbox, where it is one row.
 MAX_STORED = 5_000
 
@@ -75,6 +79,21 @@ class PreparedFlow:
         return [*self.result.results, *self.result._callbacks]
 
 
+class _PreparedTasks(NamedTuple):
+    """The tasks of a flow as they are sent.
+
+    Attributes:
+        results: by number.
+        parts: what the script takes for each.
+        ttl_ms: how long their results are kept.
+    """
+
+    results: dict[int, TaskResult]
+    messages: Messages
+    parts: list[tuple[Any, ...]]
+    ttl_ms: int
+
+
 class Callbacks(NamedTuple):
     """The callbacks of a flow, in the order of their numbers behind those of its tasks; see `Sendable.enqueue`."""
 
@@ -83,11 +102,14 @@ class Callbacks(NamedTuple):
     on_success: Any = None
 
 
-def prepare_flow(graph: FlowGraph, callbacks: Callbacks, *, on_commit: bool = False) -> PreparedFlow:
+def prepare_flow(
+    graph: FlowGraph, callbacks: Callbacks, *, on_commit: bool = False, later: Messages | None = None
+) -> PreparedFlow:
     """Create the results and the calls of a flow.
 
     Args:
         on_commit: whether it is enqueued on commit.
+        later: the tasks of callbacks that are flows: they need the same shard.
     """
     uses_outbox = on_commit and graph.uses_outbox
     if uses_outbox and len(graph.nodes) > MAX_STORED:
@@ -95,41 +117,84 @@ def prepare_flow(graph: FlowGraph, callbacks: Callbacks, *, on_commit: bool = Fa
             f"The flow has {len(graph.nodes):,} tasks: in the outbox it may have {MAX_STORED:,}."
             " Enqueue a task on commit that enqueues the flow, or use task.using(outbox=False)."
         )
-    flow_id, count = task_records.new_id(), len(graph.nodes)
+    flow_id = task_records.new_id()
+    tasks = _prepare_tasks(graph, callbacks, flow_id)
+    results = tasks.results
+    shard, route = _shard_of([*tasks.messages, *(later or [])], is_fixed=uses_outbox)
+    _set_shard(results.values(), shard)
+    links = [node.followers for node in graph.nodes]
+    flow = FlowResult(flow_id, shard, list(results.values())[: len(links)], links, graph.ends)
+    flow._set_callbacks(results)
+    calls = _calls(shard, flow, tasks, flow_id if uses_outbox else "")
+    replications = [] if uses_outbox else [each.replication for _, each in tasks.messages if each.replication]
+    return PreparedFlow(flow, calls, graph.database, uses_outbox, route, replications)
+
+
+def prepare_callback(graph: FlowGraph) -> tuple[Messages, Call]:
+    """Return the tasks of a flow that is a callback, and the call that writes it: it has one part.
+
+    The fields `given` and `callback_of` come last of the arguments of its first task, without their values.
+
+    Raises:
+        InvalidTask: it needs several parts.
+    """
+    flow_id = task_records.new_id()
+    tasks = _prepare_tasks(graph, Callbacks(), flow_id, is_callback=True)
+    flow = FlowResult(flow_id, tasks.results[0]._shard, list(tasks.results.values()), [], graph.ends)
+    calls = _calls(flow._shard, flow, tasks, "")
+    if len(calls) > 1:
+        raise InvalidTask(
+            f"A callback has {len(flow.results):,} tasks: a flow that is a callback may have {CHUNK} tasks, of about"
+            " 1 MB. Let a task enqueue it."
+        )
+    return tasks.messages, calls[0]
+
+
+def _prepare_tasks(
+    graph: FlowGraph, callbacks: Callbacks, flow_id: str, *, is_callback: bool = False
+) -> _PreparedTasks:
+    """Return the tasks of a flow as they are sent."""
+    count = len(graph.nodes)
     numbered = list(enumerate(graph.nodes))
     for number, call in enumerate(callbacks, count):
         if call is not None:
             graph.check(call)
             numbered.append((number, FlowNode(call, None, [], [])))
     results: dict[int, TaskResult] = {}
-    prepared: list[tuple[TaskResult, TaskMessage]] = []
+    prepared: Messages = []
     parts: list[tuple[Any, ...]] = []
     for number, node in numbered:
         metadata: dict[str, Any] = {}
         if node.inputs is not None:
-            metadata[PARENTS] = map_shape(node.inputs, lambda parent: results[parent].id)
-            if node.call.reference_above is not None:
-                metadata[BY_REFERENCE] = node.call.reference_above
-            may_fail = any(graph.nodes[parent].call.failure_action != "cancel" for parent in node.parents)
-            if may_fail or isinstance(node.inputs, list):
-                metadata[FLOW] = f"{flow_id}/{number}"
+            inputs = map_shape(node.inputs, lambda parent: results[parent].id)
+            metadata = inputs_of(graph, node, inputs, f"{flow_id}/{number}")
         elif number >= count and not node.call.immutable:
             metadata[FIRST_ERROR if number == count else SUMMARY] = flow_id
+        elif is_callback and not node.parents and not node.call.immutable:
+            metadata[GIVEN] = flow_id
         result, message = message_of(node.call, metadata)
         prepared.append((result, message))
         result._set_flow(flow_id, number, is_waiting=bool(node.parents) or number >= count)
         results[number] = result
         sent = message.arguments
-        parts.append((number, _in_chunks(node.followers), len(node.parents), len(sent), *sent))
-    shard, route = _shard_of(prepared, is_fixed=uses_outbox)
-    _set_shard(results.values(), shard)
-    links = [node.followers for node in graph.nodes]
-    flow = FlowResult(flow_id, shard, list(results.values())[:count], links, graph.ends)
-    flow._set_callbacks(results)
+        if number == 0 and graph.tree:  # not an argument of its own: rows of the outbox have the format of the call
+            sent += (FlowField.tree, graph.tree)
+        if number == 0 and is_callback:
+            sent += (FlowField.given, "", FlowField.callback_of, "")
+        parts.append((number, in_chunks(node.followers), len(node.parents), len(sent), *sent))
     ttls = [node.call.task.options.result_ttl for _, node in numbered]
-    calls = _calls(shard, flow, parts, ttls, flow_id if uses_outbox else "")
-    replications = [] if uses_outbox else [message.replication for _, message in prepared if message.replication]
-    return PreparedFlow(flow, calls, graph.database, uses_outbox, route, replications)
+    return _PreparedTasks(results, prepared, parts, max(to_ms(ttl, "result_ttl") for ttl in ttls))
+
+
+def inputs_of(graph: FlowGraph, node: FlowNode, inputs: Shape[str], flow_ref: str) -> dict[str, Any]:
+    """Return the metadata of a task whose first argument is the results of other tasks."""
+    metadata: dict[str, Any] = {PARENTS: inputs}
+    if node.call.reference_above is not None:
+        metadata[BY_REFERENCE] = node.call.reference_above
+    may_fail = any(graph.nodes[parent].call.failure_action != "cancel" for parent in node.parents)
+    if may_fail or isinstance(inputs, list):
+        metadata[FLOW] = flow_ref
+    return metadata
 
 
 def _shard_of(tasks: Sequence[tuple[TaskResult, TaskMessage]], *, is_fixed: bool) -> tuple[Shard, tuple[Shard, ...]]:
@@ -171,24 +236,21 @@ def has_limit(result: TaskResult) -> bool:
     return options.concurrency is not None or options.rate is not None
 
 
-def _in_chunks(followers: Sequence[int]) -> str:
+def in_chunks(followers: Sequence[int]) -> str:
     """Return the followers of a task as the scripts take them: with commas, in chunks with semicolons between."""
     chunks = [followers[first : first + FOLLOWERS] for first in range(0, len(followers), FOLLOWERS)]
     return ";".join(",".join(map(str, chunk)) for chunk in chunks)
 
 
-def message_of(
-    call: Any, metadata: dict[str, Any], id_of: Callable[[Any], str] | None = None
-) -> tuple[TaskResult, TaskMessage]:
+def message_of(call: Any, metadata: dict[str, Any], task_id: str = "") -> tuple[TaskResult, TaskMessage]:
     """Return the result of a call in a flow, and the message that enqueues it.
 
     Args:
         metadata: sent to the worker beside the arguments.
-        id_of: returns the id of the call; None: it gets a new one.
+        task_id: empty for a new one.
     """
     gets_result = has_inputs(metadata)
     try:
-        task_id = id_of(call) if id_of else ""
         prepared = prepare(
             call.task, call.args, call.kwargs, task_id=task_id, body_options=metadata, gets_result=gets_result
         )
@@ -203,16 +265,15 @@ def message_of(
     return prepared
 
 
-def _calls(shard: Shard, flow: FlowResult, parts: list[tuple[Any, ...]], ttls: list[Any], row: str) -> list[Call]:
-    ttl_ms = max(to_ms(ttl, "result_ttl") for ttl in ttls)
-    chunks = list(_chunks(parts))
+def _calls(shard: Shard, flow: FlowResult, tasks: _PreparedTasks, row: str) -> list[Call]:
+    chunks = list(_chunks(tasks.parts))
     return [
         ENQUEUE_FLOW(
             base=shard.base,
             flow_id=flow.id,
             tasks=len(flow.results),
             last=int(chunk is chunks[-1]),
-            ttl_ms=ttl_ms,
+            ttl_ms=tasks.ttl_ms,
             failed_ttl_ms=to_ms(conf.settings().taskqueue.failed_ttl_s, "failed_ttl"),
             on_error=len(flow.results) if flow.on_error_result else "",
             result_of=serialization.encode(flow.ends),
@@ -254,16 +315,16 @@ def enqueue_flow(prepared: PreparedFlow) -> Flow[bool]:
         for result in results[number * CHUNK : (number + 1) * CHUNK]:
             result._set_accepted(abs(accepted_us), TaskOptions() if result.state == "waiting" else result.task.options)
     if len(results) > MAX_STARTED:
-        yield from _start(flow)
+        yield from start_tasks(flow._shard, flow.id)
     return accepted_us > 0
 
 
-def _start(flow: FlowResult) -> Flow[None]:
+def start_tasks(shard: Shard, flow_id: str) -> Flow[None]:
     """Start the tasks of a flow that was accepted. The poller does what this process does not get done."""
     is_left = 1
     while is_left:
         try:
-            is_left = yield CONTINUE_FLOW(base=flow._shard.base, flow_id=flow.id)
+            is_left = yield CONTINUE_FLOW(base=shard.base, flow_id=flow_id)
         except RedisError:
             return
 

@@ -9,6 +9,7 @@ from typing import Any
 from django_redis_components.taskqueue import outbox
 from django_redis_components.taskqueue.exceptions import InvalidTask
 from django_redis_components.taskqueue.flows.parents import Shape, flatten
+from django_redis_components.taskqueue.flows.tree import encode_tree
 
 #: Maximum tasks of one flow.
 MAX_TASKS = 200_000
@@ -42,6 +43,7 @@ class FlowGraph:
     Attributes:
         nodes: in order of their numbers.
         ends: the tasks whose results are the result of the flow.
+        tree: the steps as `encode_tree` writes them; empty if no chain or group is among them.
     """
 
     def __init__(self, step: Any) -> None:
@@ -52,7 +54,9 @@ class FlowGraph:
         """
         self.nodes: list[FlowNode] = []
         self._links = 0
+        self._is_nested = False
         self.ends = self._add(step, None, 0)
+        self.tree = encode_tree(step) if self._is_nested else ""
         self.check(*[node.call for node in self.nodes])
 
     @property
@@ -101,6 +105,7 @@ class FlowGraph:
             return self._append(step, before)
         if depth == MAX_DEPTH:
             raise InvalidTask(f"The steps of the flow are nested too deeply: expected {MAX_DEPTH} levels at most.")
+        self._is_nested = self._is_nested or depth > 0
         if step.kind == "group":
             return [self._add(each, before, depth + 1) for each in step.steps]
         ends = self._add(step.steps[0], before, depth + 1)

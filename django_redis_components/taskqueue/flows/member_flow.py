@@ -1,4 +1,4 @@
-"""What a running task does with its flow: it adds tasks to its group."""
+"""What a running task does with its flow: it adds tasks, chains and groups to its group."""
 
 from __future__ import annotations
 
@@ -6,22 +6,31 @@ import hashlib
 from base64 import urlsafe_b64encode
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from django_redis_components.core import serialization
 from django_redis_components.core.arguments import short_repr
 from django_redis_components.core.protocol import Flow, Read
 from django_redis_components.taskqueue.exceptions import GroupNotOpen, InvalidTask, LeaseLost
 from django_redis_components.taskqueue.fields import Field, FlowField
-from django_redis_components.taskqueue.flows.enqueue import has_limit, message_of
+from django_redis_components.taskqueue.flows.enqueue import has_limit, in_chunks, inputs_of, message_of
 from django_redis_components.taskqueue.flows.graph import MAX_TASKS, FlowGraph
-from django_redis_components.taskqueue.flows.parents import IN_CHUNKS, PARENTS, parse_followers, read_followers
-from django_redis_components.taskqueue.flows.signature import Group, Signature
+from django_redis_components.taskqueue.flows.parents import (
+    ADDED,
+    IN_CHUNKS,
+    PARENTS,
+    flatten,
+    map_shape,
+    parse_followers,
+    read_followers,
+)
+from django_redis_components.taskqueue.flows.signature import Signature, Step
 from django_redis_components.taskqueue.json_codec import pack, unpack
 from django_redis_components.taskqueue.middleware import pipeline
+from django_redis_components.taskqueue.options import TaskOptions
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.shards import Shard
-from django_redis_components.taskqueue.store.messages import TaskMessage, chunks
+from django_redis_components.taskqueue.store.messages import CHUNK, CHUNK_BYTES, TaskMessage
 from django_redis_components.taskqueue.store.scripts import ADD_TO_FLOW
 from django_redis_components.taskqueue.store.task_records import ID_BYTES
 
@@ -31,6 +40,24 @@ _REASONS = {
     -5: "more than 5,000 tasks wait for the task.",
     -4: f"the flow would have more than {MAX_TASKS:,} tasks.",
 }
+
+
+class AddedNode(NamedTuple):
+    """A task of a step that is added.
+
+    Attributes:
+        place: in the step.
+        followers: places of the tasks that depend on it; None: those that depend on the member.
+        parents: how many tasks of the step it waits for.
+        appended: see lua/flows/add_to_flow.lua.
+    """
+
+    result: TaskResult
+    message: TaskMessage
+    place: int
+    followers: list[int] | None
+    parents: int
+    appended: str
 
 
 class MemberFlow:
@@ -57,62 +84,76 @@ class MemberFlow:
         """The flow's id; None if the task is not part of a flow."""
         return self._shard.run(self._read_ref()).rpartition("/")[0] or None
 
-    def add(self, *calls: Signature) -> list[TaskResult]:
-        """Add tasks to the group of the running task.
+    def add(self, *steps: Step) -> list[TaskResult]:
+        """Add steps to the group of the running task: tasks, chains and groups.
 
         They start at once, and what waits for this task waits for them, too. Where the next step receives the list of
-        the group's results, theirs are at the end of it. A call that an earlier run of this task has added is not added
-        again: calls with the same task and arguments are the same, and of equal calls in one run each counts.
+        the group's results, theirs are at the end of it, each in its shape. A step that an earlier run of this task has
+        added is not added again: steps with the same tasks and arguments are the same, and of equal ones in one run
+        each counts.
 
         Args:
-            calls: `task.s(…)` or `task.si(…)`; they receive no result. Up to 500 are added in one step.
+            steps: `task.s(…)`, `task.si(…)`, `chain(…)` and `group(…)`; their first tasks receive no result. Up to 500
+                tasks are added at once, those of a step always.
 
-        Returns the results of the tasks, in order.
+        Returns the results of the tasks, in order, those of each chain and group included.
 
         Raises:
             GroupNotOpen: the task is in no group of a flow, or the group is complete.
             LeaseLost: the run has lost its lease; the task may be running on another worker.
-            InvalidTask: a call is none, is unique or has another connection, or its limit is in another shard.
+            InvalidTask: a step is none or has more than 500 tasks; a task is unique or has another connection, or its
+                limit is in another shard.
             TypeError, ValueError: the arguments of a call are not accepted.
             redis.exceptions.RedisError: Redis did not answer.
         """
-        results = self._shard.run(self._add(calls))
+        results = self._shard.run(self._add(steps))
         pipeline.notify_enqueued(results)
         return results
 
-    async def aadd(self, *calls: Signature) -> list[TaskResult]:
+    async def aadd(self, *steps: Step) -> list[TaskResult]:
         """See `add`."""
-        results = await self._shard.arun(self._add(calls))
+        results = await self._shard.arun(self._add(steps))
         await pipeline.anotify_enqueued(results)
         return results
 
-    def _add(self, calls: Sequence[Signature]) -> Flow[list[TaskResult]]:
-        if not calls:
+    def _add(self, steps: Sequence[Step]) -> Flow[list[TaskResult]]:
+        if not steps:
             return []
-        self._check(calls)
+        graphs = self._graphs_of(steps)
         flow_id, _, number = (yield from self._read_ref()).rpartition("/")
         if not flow_id:
             raise GroupNotOpen(self._task_id, "it is not part of a flow. Use enqueue().")
         yield from self._check_group(flow_id, number)
-        prepared = list(self._prepared(calls))
-        results = {message.id: result for result, message in prepared}
-        for some in chunks([message for _, message in prepared]):
+        prepared = [self._prepared(step, graph, flow_id) for step, graph in zip(steps, graphs, strict=True)]
+        for some in _parts(prepared):
             accepted_us, *numbers = yield from self._send(some)
-            for message, added in zip(some, numbers, strict=True):
-                results[message.id]._set_flow(flow_id, added, is_waiting=False)
-                results[message.id]._set_accepted(accepted_us, results[message.id].task.options)
-        return list(results.values())
+            for node, added in zip(some, numbers, strict=True):
+                node.result._set_flow(flow_id, added, is_waiting=node.parents > 0)
+                options = TaskOptions() if node.parents else node.result.task.options
+                node.result._set_accepted(accepted_us, options)
+        return [node.result for nodes in prepared for node in nodes]
 
-    def _check(self, calls: Sequence[Signature]) -> None:
-        for number, call in enumerate(calls):
-            if not isinstance(call, Signature):
-                raise InvalidTask(f"flow.add: call {number} is {short_repr(call)}; expected task.s(…) or task.si(…).")
-        graph = FlowGraph(Group(tuple(calls)))
-        if graph.using != self._shard.using:
+    def _graphs_of(self, steps: Sequence[Step]) -> list[FlowGraph]:
+        for number, step in enumerate(steps):
+            if not isinstance(step, Step):
+                raise InvalidTask(
+                    f"flow.add: step {number} is {short_repr(step)}; expected task.s(…), task.si(…), chain(…) or"
+                    " group(…)."
+                )
+        graphs = [FlowGraph(step) for step in steps]
+        for number, graph in enumerate(graphs):
+            graphs[0].check(*[node.call for node in graph.nodes])
+            if len(graph.nodes) > CHUNK:
+                raise InvalidTask(
+                    f"flow.add: step {number} has {len(graph.nodes):,} tasks; a chain or group that is added may have"
+                    f" {CHUNK}. Add several."
+                )
+        if graphs[0].using != self._shard.using:
             raise InvalidTask(
-                f"flow.add: {calls[0].task.name} uses connection {graph.using!r}, and the flow uses"
+                f"flow.add: {graphs[0].nodes[0].call.task.name} uses connection {graphs[0].using!r}, and the flow uses"
                 f" {self._shard.using!r}: the tasks of a flow must share one."
             )
+        return graphs
 
     def _check_group(self, flow_id: str, number: str) -> Flow[None]:
         """Raise GroupNotOpen unless what follows receives a list that the results can be added to."""
@@ -132,40 +173,85 @@ class MemberFlow:
         if not isinstance(shape, list):
             raise GroupNotOpen(self._task_id, "it is a step of a chain, and not a member of a group.")
 
-    def _prepared(self, calls: Sequence[Signature]) -> Iterator[tuple[TaskResult, TaskMessage]]:
-        for call in calls:
-            result, message = message_of(call, {}, self._id_of)
-            if has_limit(result) and result._shard != self._shard:
-                raise InvalidTask(
-                    f"flow.add: the limit of {result.name} is in the shard {result._shard.name}, and the flow in"
-                    f" {self._shard.name}. Use enqueue()."
-                )
+    def _prepared(self, step: Step, graph: FlowGraph, flow_id: str) -> list[AddedNode]:
+        """Return the tasks of a step."""
+        source = self._source_of(step)
+        is_call = isinstance(step, Signature)
+        ids = [_id_from(source if is_call else f"{source} {place}") for place in range(len(graph.nodes))]
+        ends = flatten(graph.ends)
+        results = map_shape(graph.ends, lambda end: ids[end])
+        shape = serialization.encode(results).decode() if isinstance(results, list) else ""
+        nodes = []
+        for place, node in enumerate(graph.nodes):
+            metadata = {}
+            if node.inputs is not None:
+                inputs = map_shape(node.inputs, lambda parent: ids[parent])
+                metadata = inputs_of(graph, node, inputs, f"{flow_id}/{ADDED}{ids[place]}")
+            result, message = message_of(node.call, metadata, ids[place])
+            self._check_limit(result)
             result._shard = self._shard
-            yield result, message
+            followers = node.followers or None  # the last tasks of the step have none in it
+            appended = shape if place == ends[0] else "-"
+            nodes.append(AddedNode(result, message, place, followers, len(node.parents), appended))
+        return nodes
 
-    def _id_of(self, call: Signature) -> str:
-        """Return the id of a call: the same in each run of the task."""
-        arguments = _with_sorted_keys([pack(call.args, "args"), pack(call.kwargs, "kwargs")])
-        text = serialization.encode([call.task.name, *arguments])
-        digest = hashlib.sha256(text).hexdigest()
+    def _check_limit(self, result: TaskResult) -> None:
+        if has_limit(result) and result._shard != self._shard:
+            raise InvalidTask(
+                f"flow.add: the limit of {result.name} is in the shard {result._shard.name}, and the flow in"
+                f" {self._shard.name}. Use enqueue()."
+            )
+
+    def _source_of(self, step: Step) -> str:
+        """Return what the ids of a step are made from: the same in each run of the task."""
+        digest = hashlib.sha256(serialization.encode(_identity(step))).hexdigest()
         self._calls[digest] += 1
-        source = f"{self._task_id} {digest} {self._calls[digest]}".encode()
-        return urlsafe_b64encode(hashlib.sha256(source).digest()[:ID_BYTES]).decode().replace("-", "_")
+        return f"{self._task_id} {digest} {self._calls[digest]}"
 
-    def _send(self, messages: Sequence[TaskMessage]) -> Flow[list[int]]:
-        arguments = [message.arguments for message in messages]
+    def _send(self, nodes: Sequence[AddedNode]) -> Flow[list[int]]:
         reply = yield ADD_TO_FLOW(
             base=self._shard.base,
             id=self._task_id,
             token=self._token,
             max_tasks=MAX_TASKS,
-            nodes=[part for each in arguments for part in (len(each), *each)],
+            nodes=[part for at, node in enumerate(nodes) for part in _sent(node, at - node.place)],
         )
         if reply[0] == -1:
             raise LeaseLost(self._task_id)
         if reply[0] < 0:
             raise GroupNotOpen(self._task_id, _REASONS[reply[0]])
         return list(reply)
+
+
+def _parts(steps: Sequence[list[AddedNode]]) -> Iterator[list[AddedNode]]:
+    """Yield the tasks of several steps, those of each in one part, up to 500 and about 1 MB in each part."""
+    part: list[AddedNode] = []
+    size = 0
+    for nodes in steps:
+        if part and (len(part) + len(nodes) > CHUNK or size >= CHUNK_BYTES):
+            yield part
+            part, size = [], 0
+        part = part + nodes
+        size += sum(node.message.size for node in nodes)
+    yield part
+
+
+def _sent(node: AddedNode, first: int) -> tuple[Any, ...]:
+    """Return what the script takes for a task; `first`: place of the first task of its step in the call."""
+    followers = "*" if node.followers is None else in_chunks([first + place for place in node.followers])
+    sent = node.message.arguments
+    return (followers, node.parents, node.appended, len(sent), *sent)
+
+
+def _identity(step: Any) -> Any:
+    """Return what makes two steps the same, as JSON values."""
+    if isinstance(step, Signature):
+        return [step.task.name, *_with_sorted_keys([pack(step.args, "args"), pack(step.kwargs, "kwargs")])]
+    return {step.kind: [_identity(each) for each in step.steps]}
+
+
+def _id_from(source: str) -> str:
+    return urlsafe_b64encode(hashlib.sha256(source.encode()).digest()[:ID_BYTES]).decode().replace("-", "_")
 
 
 def _with_sorted_keys(value: Any) -> Any:

@@ -12,11 +12,15 @@ from django_redis_components.core.text import encodable
 from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.exceptions import FlowDoesNotExist
 from django_redis_components.taskqueue.flows.parents import parse_followers
+from django_redis_components.taskqueue.flows.result import FlowResult
+from django_redis_components.taskqueue.flows.tree import Branch, parse_tree
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store.scripts import READ_FLOW
 
 #: Tasks whose states are read in one round trip, and in all: a page must not take the server's time.
 CHUNK, MAX_COUNTED = 500, 5_000
+#: Branches and tasks of the tree of steps.
+MAX_NODES = 200
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,6 +56,8 @@ class FlowOverview:
         failed: the first tasks that failed themselves; a retry of them continues the flow.
         on_error: the task that runs when another fails; None without one, or if it was not needed.
         on_complete, on_success: the other callbacks; None without one.
+        tree: the steps that it was made of, with `MAX_NODES` branches and tasks at most; None if no chain and no
+            group is among them.
     """
 
     id: str
@@ -65,6 +71,7 @@ class FlowOverview:
     on_error: FlowMember | None
     on_complete: FlowMember | None
     on_success: FlowMember | None
+    tree: Branch | None
 
 
 def read_flow(shard: Shard, flow_id: str, limit: int) -> Flow[FlowOverview]:
@@ -84,7 +91,7 @@ def read_flow(shard: Shard, flow_id: str, limit: int) -> Flow[FlowOverview]:
         )
         if not reply:
             raise FlowDoesNotExist(flow_id)
-        now_us, tasks, unfinished, counts, rows, failed_rows, callbacks = reply
+        now_us, tasks, unfinished, counts, rows, failed_rows, callbacks, tree = reply
         states.update(dict(zip(map(bytes.decode, counts[::2]), counts[1::2], strict=True)))
         members += map(_member, rows)
         failed += map(_member, failed_rows)
@@ -102,7 +109,13 @@ def read_flow(shard: Shard, flow_id: str, limit: int) -> Flow[FlowOverview]:
         on_error=on_error,
         on_complete=on_complete,
         on_success=on_success,
+        tree=parse_tree(tree, MAX_NODES),
     )
+
+
+def tree_of(flow: FlowResult) -> Branch | None:
+    """Return the steps that a flow was made of, as `FlowOverview.tree`, if it was read with `get_flow`."""
+    return parse_tree(flow._tree, MAX_NODES)
 
 
 def _member(row: Any) -> FlowMember:

@@ -18,12 +18,16 @@ from django_redis_components.taskqueue.shards import Shard
 PARENTS = "parents"
 #: Key in the metadata of a task of which a parent may fail, or that receives a list: "flow/number".
 FLOW = "flow"
+#: In front of the id of a task, in place of its number in that text: a task that was added, whose number is not known.
+ADDED = "+"
 #: Key in the metadata of a task that receives references: bytes above which a result is passed as one.
 BY_REFERENCE = "by_reference"
 #: Key in the metadata of an `on_error` task: the flow whose first error is its argument.
 FIRST_ERROR = "first_error"
 #: Key in the metadata of the other callbacks: the flow that their argument describes.
 SUMMARY = "flow_summary"
+#: Key in the metadata of the first tasks of a flow that is a callback: the flow whose hash has their argument.
+GIVEN = "given"
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -41,12 +45,14 @@ class AddedTask(NamedTuple):
     """A task that a running member has added.
 
     Attributes:
-        member: id of the member to whose group it belongs, one of those that the flow was enqueued with.
+        member: id of the task behind whose result, in a list of results, `appended` comes; empty: nothing does.
+        appended: what comes there: the id of the task, or ids in the shape of the step that was added.
         followers: numbers of the tasks that depend on it.
     """
 
     id: str
     member: str
+    appended: Shape[str]
     followers: list[int]
 
 
@@ -114,7 +120,7 @@ def map_shape(shape: Shape[A], change: Callable[[A], B]) -> Shape[B]:
 
 def has_inputs(metadata: dict[str, Any]) -> bool:
     """Return whether a task has a first argument from other tasks."""
-    return PARENTS in metadata or FIRST_ERROR in metadata or SUMMARY in metadata
+    return PARENTS in metadata or FIRST_ERROR in metadata or SUMMARY in metadata or GIVEN in metadata
 
 
 def read_inputs(shard: Shard, metadata: dict[str, Any]) -> Any:
@@ -160,15 +166,18 @@ def _inputs(shard: Shard, metadata: dict[str, Any]) -> Flow[Any]:
         return (yield from _values(shard, metadata))
     if SUMMARY in metadata:
         return (yield from _summary(shard, metadata[SUMMARY]))
+    if GIVEN in metadata:
+        return (yield from _given(shard, metadata[GIVEN]))
     return (yield from _first_error(shard, metadata[FIRST_ERROR]))
 
 
-def with_added(shape: Shape[A], added: Mapping[A, list[A]]) -> Shape[A]:
+def with_added(shape: Shape[A], added: Mapping[Any, list[Any]]) -> Shape[A]:
     """Append what members have added to the lists that have these members."""
     if not isinstance(shape, list):
         return shape
     appended = [one for each in shape if not isinstance(each, list) for one in added.get(each, [])]
-    return [*(with_added(each, added) for each in shape), *appended]
+    parts: list[Any] = [*shape, *appended]
+    return [with_added(each, added) for each in parts]
 
 
 def parse_followers(text: str) -> list[int]:
@@ -206,16 +215,22 @@ def read_added(shard: Shard, flow_id: str, first: int, number: int) -> Flow[list
             followers = parse_followers(text)
             if text == IN_CHUNKS:
                 followers = yield from read_followers(shard, flow_id, each)
-            added.append(AddedTask(task_id, member.decode(), followers))
+            member_id, _, ids = (member or b"").decode().partition(" ")
+            appended = serialization.decode(ids.encode()) if ids else task_id
+            added.append(AddedTask(task_id, member_id, appended, followers))
     return added
 
 
 def _with_added(shard: Shard, parents: Shape[str], flow_ref: str, added: int, tasks: int) -> Flow[Shape[str]]:
     flow_id, _, own = flow_ref.rpartition("/")
-    by_member: dict[str, list[str]] = {}
-    for each in (yield from read_added(shard, flow_id, tasks + 3, added)):
-        if int(own) in each.followers:
-            by_member.setdefault(each.member, []).append(each.id)
+    first, end = tasks + 3, tasks + 3 + added
+    if own.startswith(ADDED):
+        own = yield Read("HGET", shard.flow(flow_id), f"{FlowField.number}{own.removeprefix(ADDED)}")
+        first = int(own) + 1  # what was added to its parents came later
+    by_member: dict[str, list[Shape[str]]] = {}
+    for each in (yield from read_added(shard, flow_id, first, end - first)):
+        if each.member and int(own) in each.followers:
+            by_member.setdefault(each.member, []).append(each.appended)
     return with_added(parents, by_member)
 
 
@@ -224,7 +239,7 @@ def _values(shard: Shard, metadata: dict[str, Any]) -> Flow[Any]:
     flow_id = flow_ref.rpartition("/")[0]
     if flow_id:
         added, tasks = yield Read("HMGET", shard.flow(flow_id), FlowField.added, FlowField.tasks)
-        if added is not None:
+        if added is not None and isinstance(parents, list):
             parents = yield from _with_added(shard, parents, flow_ref, int(added), int(tasks))
     ids = flatten(parents)
     values = yield from _stored_values(shard, ids, metadata.get(BY_REFERENCE))
@@ -296,6 +311,14 @@ def _summary(shard: Shard, flow_id: str) -> Flow[dict[str, Any]]:
         "tasks": int(tasks) + int(added or 0),
         "failed": failed,
     }
+
+
+def _given(shard: Shard, flow_id: str) -> Flow[Any]:
+    """Return what the first tasks of a flow get that is a callback."""
+    given = yield Read("HGET", shard.flow(flow_id), FlowField.given)
+    if given is None:
+        raise ParentsLost(f"Flow {flow_id} is no longer in Redis: it was evicted or deleted.")
+    return serialization.decode(given)
 
 
 def _first_error(shard: Shard, flow_id: str) -> Flow[dict[str, Any]]:

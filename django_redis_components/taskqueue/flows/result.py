@@ -62,6 +62,8 @@ class FlowResult:
         #: Tasks that the flow was enqueued with.
         self._count = len(self.results)
         self.ends = ends
+        #: The steps that it was made of, see `flows.tree`; None if none is nested, and before it is read.
+        self._tree: bytes | None = None
 
     def __repr__(self) -> str:
         return f"<FlowResult {self.id} of {len(self.results)} tasks>"
@@ -155,13 +157,19 @@ class FlowResult:
             return
         found = yield from read_added(self._shard, self.id, known + 3, new)
         records = yield from task_records.read_many(self._shard, [each.id for each in found])
-        by_member: dict[int, list[int]] = {}
+        by_member: dict[int, list[Shape[int]]] = {}
         for each, record in zip(found, records, strict=True):
-            if not each.followers:
-                by_member.setdefault(self._number(each.member), []).append(len(self.results))
             self.results.append(_result(each.id, self._shard, record))
-            self.links.append(each.followers)
+            self.links.append([self._place(number) for number in each.followers])
+        places = {result.id: place for place, result in enumerate(self.results)}
+        for each in found:
+            if each.member and not each.followers:
+                by_member.setdefault(places[each.member], []).append(map_shape(each.appended, places.__getitem__))
         self.ends = with_added(self.ends, by_member)
+
+    def _place(self, number: int) -> int:
+        """Return the place in `results` of a task with a number: between are the numbers of the callbacks."""
+        return number if number < self._count else number - 3
 
     def _refresh(self) -> Flow[None]:
         yield from self._read_added()
@@ -190,7 +198,7 @@ class FlowResult:
             yield task_control.cancel_call(self._shard, callback.id, "")
         yield from self._read_added()
         force_ms = task_control.force_ms(force_after)
-        ordered = [*reversed(self.results[: self._count]), *self.results[self._count :]]
+        ordered = [*reversed(self.results[: self._count]), *reversed(self.results[self._count :])]
         cancelled = 0
         while ordered:
             calls = [task_control.cancel_call(self._shard, result.id, force_ms) for result in ordered]
@@ -199,7 +207,7 @@ class FlowResult:
                 cancelled += sum(reply > 0 for reply in replies)
             known = len(self.results)
             yield from self._read_added()  # a member may have added tasks before it was requested to end
-            ordered = self.results[known:]
+            ordered = list(reversed(self.results[known:]))
         return cancelled
 
 
@@ -217,22 +225,25 @@ async def aget_flow(flow_id: str, *, using: str = "default") -> FlowResult:
     return await arun_over(using, _read(using, flow_id))
 
 
-def _find(using: str, flow_id: str) -> Flow[tuple[Shard, int, bytes]]:
-    """Return the shard that has a flow, the number of its tasks, and what its result consists of."""
+_FOUND = (FlowField.tasks, FlowField.result_of, FlowField.tree)
+
+
+def _find(using: str, flow_id: str) -> Flow[tuple[Shard, int, bytes, bytes | None]]:
+    """Return the shard that has a flow, the number of its tasks, what its result consists of, and its tree."""
     shards = shards_of(using)
-    reads = [Read("HMGET", shard.flow(flow_id), FlowField.tasks, FlowField.result_of) for shard in shards]
+    reads = [Read("HMGET", shard.flow(flow_id), *_FOUND) for shard in shards]
     replies = yield Batch(reads, return_exceptions=True)
     errors = [reply for reply in replies if isinstance(reply, Exception)]
     for shard, reply in zip(shards, replies, strict=True):
         if reply not in errors and reply[0] is not None:
-            return shard, int(reply[0]), reply[1]
+            return shard, int(reply[0]), reply[1], reply[2]
     if errors:
         raise errors[0]
     raise FlowDoesNotExist(flow_id)
 
 
 def _read(using: str, flow_id: str) -> Flow[FlowResult]:
-    shard, count, result_of = yield from _find(using, flow_id)
+    shard, count, result_of, tree = yield from _find(using, flow_id)
     key = shard.flow(flow_id)
     nodes: list[bytes | None] = []
     for start in range(0, count + 3, CHUNK):
@@ -250,6 +261,7 @@ def _read(using: str, flow_id: str) -> Flow[FlowResult]:
         if lines[number][2] == IN_CHUNKS:
             links[place] = yield from read_followers(shard, flow_id, number)
     flow = FlowResult(flow_id, shard, [results[number] for number in members], links, serialization.decode(result_of))
+    flow._tree = tree
     flow._set_callbacks(results)
     yield from flow._read_added()
     return flow

@@ -11,8 +11,10 @@ from asgiref.sync import sync_to_async
 from django_redis_components.core.arguments import check_int, short_repr
 from django_redis_components.core.settings import conf
 from django_redis_components.taskqueue.exceptions import InvalidTask
+from django_redis_components.taskqueue.flows.callback import callback_of
 from django_redis_components.taskqueue.flows.enqueue import (
     Callbacks,
+    Messages,
     PreparedFlow,
     asend,
     prepare_flow,
@@ -121,9 +123,9 @@ class Sendable(Step):
     def enqueue(
         self,
         *,
-        on_error: Signature | None = None,
-        on_complete: Signature | None = None,
-        on_success: Signature | None = None,
+        on_error: Step | None = None,
+        on_complete: Step | None = None,
+        on_success: Step | None = None,
     ) -> FlowResult:
         """Enqueue all tasks; none starts before all are stored. ``TASKQUEUE["ENQUEUE_ON_COMMIT"]`` applies.
 
@@ -134,6 +136,7 @@ class Sendable(Step):
                 flow.
             on_success: runs once when all tasks have succeeded, but for those whose failure is ignored; also after a
                 retry of what had failed. It receives the same dict.
+            Each is a step. A chain or a group starts as a flow of its own, of which the first tasks receive the dict.
 
         Raises:
             TypeError: an argument is not JSON; the message names task and place.
@@ -150,9 +153,9 @@ class Sendable(Step):
     async def aenqueue(
         self,
         *,
-        on_error: Signature | None = None,
-        on_complete: Signature | None = None,
-        on_success: Signature | None = None,
+        on_error: Step | None = None,
+        on_complete: Step | None = None,
+        on_success: Step | None = None,
     ) -> FlowResult:
         """See `enqueue`."""
         callbacks = Callbacks(on_error, on_complete, on_success)
@@ -165,9 +168,9 @@ class Sendable(Step):
     def enqueue_on_commit(
         self,
         *,
-        on_error: Signature | None = None,
-        on_complete: Signature | None = None,
-        on_success: Signature | None = None,
+        on_error: Step | None = None,
+        on_complete: Step | None = None,
+        on_success: Step | None = None,
     ) -> FlowResult:
         """Enqueue all tasks when the current transaction commits; never if it is rolled back. The ids are final.
 
@@ -178,9 +181,9 @@ class Sendable(Step):
     async def aenqueue_on_commit(
         self,
         *,
-        on_error: Signature | None = None,
-        on_complete: Signature | None = None,
-        on_success: Signature | None = None,
+        on_error: Step | None = None,
+        on_complete: Step | None = None,
+        on_success: Step | None = None,
     ) -> FlowResult:
         """See `enqueue_on_commit`."""
         return await self._aenqueue_on_commit(Callbacks(on_error, on_complete, on_success))
@@ -198,10 +201,16 @@ class Sendable(Step):
         return prepared.result
 
     def _prepared(self, callbacks: Callbacks, *, on_commit: bool = False) -> PreparedFlow:
-        for name, call in callbacks._asdict().items():
-            if call is not None and not isinstance(call, Signature):
-                raise InvalidTask(f"{name}={short_repr(call)}: expected a call of a task, such as task.s().")
-        return prepare_flow(FlowGraph(self), callbacks, on_commit=on_commit)
+        for name, step in callbacks._asdict().items():
+            if step is not None and not isinstance(step, Step):
+                raise InvalidTask(
+                    f"{name}={short_repr(step)}: expected a call of a task, such as task.s(), a chain or a group."
+                )
+        graph = FlowGraph(self)
+        if not any(isinstance(step, Sendable) for step in callbacks):
+            return prepare_flow(graph, callbacks, on_commit=on_commit)
+        calls, later = _started(graph, callbacks)
+        return prepare_flow(graph, calls, on_commit=on_commit, later=later)
 
 
 class Chain(Sendable):
@@ -248,10 +257,10 @@ class Group(Sendable):
     def enqueue(
         self,
         *,
-        callback: Signature | None = None,
-        on_error: Signature | None = None,
-        on_complete: Signature | None = None,
-        on_success: Signature | None = None,
+        callback: Step | None = None,
+        on_error: Step | None = None,
+        on_complete: Step | None = None,
+        on_success: Step | None = None,
     ) -> FlowResult:
         """See `Sendable.enqueue`.
 
@@ -264,10 +273,10 @@ class Group(Sendable):
     async def aenqueue(
         self,
         *,
-        callback: Signature | None = None,
-        on_error: Signature | None = None,
-        on_complete: Signature | None = None,
-        on_success: Signature | None = None,
+        callback: Step | None = None,
+        on_error: Step | None = None,
+        on_complete: Step | None = None,
+        on_success: Step | None = None,
     ) -> FlowResult:
         """See `enqueue`."""
         callbacks = {"on_error": on_error, "on_complete": on_complete, "on_success": on_success}
@@ -298,6 +307,25 @@ def group(*steps: Step | Iterable[Step]) -> Group:
     if len(steps) == 1 and isinstance(steps[0], Iterable):
         return Group(_steps("group", tuple(steps[0])))
     return Group(_steps("group", steps))
+
+
+def _started(graph: FlowGraph, callbacks: Callbacks) -> tuple[Callbacks, Messages]:
+    """Return the callbacks of a flow with calls in place of those that are flows, and the tasks of these.
+
+    Raises:
+        InvalidTask: such a flow is too large, or its tasks use another connection.
+    """
+    calls: list[Any] = []
+    later: Messages = []
+    for step in callbacks:
+        call = step
+        if isinstance(step, Sendable):
+            inner = FlowGraph(step)
+            graph.check(*[node.call for node in inner.nodes])
+            call, messages = callback_of(inner)
+            later += messages
+        calls.append(call)
+    return Callbacks(*calls), later
 
 
 def _check_action(action: object) -> None:

@@ -39,7 +39,7 @@ from django_redis_components.taskqueue.options import RESULT_TTL_S, TimeLimits, 
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.run_start import aresult_of_run, result_of_run
 from django_redis_components.taskqueue.sealing import without_text
-from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.shards import Shard, home
 from django_redis_components.taskqueue.states import SUCCEEDED, Outcome
 from django_redis_components.taskqueue.stats.fingerprint import identify
 from django_redis_components.taskqueue.store.job import MAX_LISTED_MESSAGE, Ack, Job
@@ -82,7 +82,7 @@ def in_event_loop(func: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[...
 
 def is_coroutine(job: Job) -> bool:
     """Return whether the job's task is a coroutine function."""
-    task = registry.tasks.get(job.name)
+    task = registry.find(job.name)
     return task is not None and _is_coroutine_function(task.func)
 
 
@@ -93,7 +93,7 @@ def execute(job: Job, run: ThreadRun | None = None) -> Ack:
         run: the run, in a context for this job alone, so that its translation, time zone, decimal context and context
             variables do not reach the next job. None: create both.
     """
-    task = registry.tasks.get(job.name)
+    task = registry.find(job.name)
     if task is None:
         message = "Task %s[%s] cannot run: no task of this name is registered in this worker."
         logger.warning(message, job.name, job.id, extra=logs.facts(job, Outcome.unregistered))
@@ -211,19 +211,20 @@ class Execution:
         """Read what the function and its middleware get: the results of a flow, and the record of earlier runs."""
         if parents.has_inputs(self._options):
             try:
-                self.args.insert(0, parents.read_inputs(self.job.shard or home(self._task.connection), self._options))
+                self.args.insert(0, parents.read_inputs(self._shard(), self._options))
             except RedisError as exc:
                 raise _RedisUnavailableError(str(exc)) from exc
         if self.middleware or self._task.takes_context:
             self._set_contexts(*result_of_run(self._task, self.job, self._task._connection_of(self._options)))
 
+    def _shard(self) -> Shard:
+        return self.job.shard or home(self._task._connection_of(self._options))
+
     async def aread(self) -> None:
         """See `read`."""
         if parents.has_inputs(self._options):
             try:
-                self.args.insert(
-                    0, await parents.aread_inputs(self.job.shard or home(self._task.connection), self._options)
-                )
+                self.args.insert(0, await parents.aread_inputs(self._shard(), self._options))
             except RedisError as exc:
                 raise _RedisUnavailableError(str(exc)) from exc
         if self.middleware or self._task.takes_context:

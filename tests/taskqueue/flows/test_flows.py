@@ -402,7 +402,7 @@ def test_invalid_step_raises() -> None:
         chain(add.s(1, 2), add.func)  # type: ignore[arg-type]
     with pytest.raises(InvalidTask, match=r"^group: step 0 is 3; expected"):
         group(3)  # type: ignore[arg-type]
-    with pytest.raises(InvalidTask, match=r"^on_error=3: expected a call of a task, such as task\.s\(\)\."):
+    with pytest.raises(InvalidTask, match=r"^on_error=3: expected a call of a task, such as task\.s\(\), a"):
         chain(add.s(1, 2)).enqueue(on_error=3)  # type: ignore[arg-type]
 
 

@@ -444,10 +444,10 @@ def test_invalid_calls_raise(redis_server: Store) -> None:
     _, context = start()
     elsewhere: Any = dataclasses.replace(note, connection="jobs")
 
-    with pytest.raises(InvalidTask, match=r"^flow\.add: call 1 is 3; expected task\.s\(…\) or task\.si\(…\)\.$"):
+    with pytest.raises(InvalidTask, match=r"^flow\.add: step 1 is 3; expected task\.s\(…\), .* or group\(…\)\.$"):
         context.flow.add(note.s(1), 3)  # type: ignore[arg-type]
-    with pytest.raises(InvalidTask, match=r"^flow\.add: call 0 is <chain of 1>; expected"):
-        context.flow.add(chain(note.s(1)))  # type: ignore[arg-type]
+    with pytest.raises(InvalidTask, match=r"^flow\.add: step 1 has 501 tasks; .* may have 500\. Add several\.$"):
+        context.flow.add(note.s(1), group(note.s(1) for _ in range(501)))
     with pytest.raises(InvalidTask, match=r"note is unique, but a task of a flow cannot be"):
         context.flow.add(note.using(unique=True).s(1))
     with pytest.raises(InvalidTask, match=r"^id='mine': only enqueue\(\) and enqueue_on_commit\(\) accept an id"):

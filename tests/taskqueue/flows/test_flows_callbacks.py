@@ -287,7 +287,7 @@ def test_callbacks_are_sent_with_the_flow_on_commit(redis_server: Store, setting
 
 def test_invalid_callback_raises(redis_server: Store) -> None:
     for name in ("on_complete", "on_success"):
-        with pytest.raises(InvalidTask, match=rf"^{name}=3: expected a call of a task, such as task\.s\(\)\.$"):
+        with pytest.raises(InvalidTask, match=rf"^{name}=3: expected a call of a task, such as task\.s\(\), a"):
             chain(add.s(1, 2)).enqueue(**{name: 3})  # type: ignore[arg-type]
         with pytest.raises(InvalidTask, match=r"note is unique, but a task of a flow cannot be"):
             chain(add.s(1, 2)).enqueue(**{name: note.using(unique=True).s()})

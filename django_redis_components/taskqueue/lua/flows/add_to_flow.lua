@@ -1,10 +1,13 @@
--- Add tasks to the group of a running member of a flow: what waits for the member waits for them, too. They start at once.
+-- Add steps, tasks or chains and groups of them, to the group of a running member of a flow: what waits for the member waits
+-- for them, too. Their first tasks start at once.
 -- Precondition: the ids follow from the member and the calls, so that a repetition, or a repeated run, adds nothing twice.
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] id  of the member
 -- ARGV[2] token  of its lease
 -- ARGV[3] max_tasks  how many the flow may have
--- ARGV[4..] nodes  for each task: n, and the n arguments of enqueue.lua
+-- ARGV[4..] nodes  for each task: followers, as places in this list from 0, or "*": those of the member; open parents; what is
+--          appended to the list of the member's results: "" the task, "-" nothing, or a JSON list of ids; n, and the n
+--          arguments of enqueue.lua. All tasks of a step are in one call
 -- DERIVED base:flow:<flow> hash, base:t:<id> hash, base:q:<queue>:ready list, :scheduled, :priority, :waiting, :grouped,
 --         :turns zsets, base:sequence string, base:queues, :wakeup:* zsets, base:paused hash, base:limit:* strings
 -- Returns {accepted_us, number, …}: microseconds since the epoch, and the number of each task in the flow
@@ -53,28 +56,53 @@ local function are_open()
   return true
 end
 
--- Return the first argument of each task, its last one, and its number if it was added before.
+-- Return the tasks: where their arguments are, and their numbers if they were added before.
 local function parse_nodes()
   local nodes, index = {}, 4
   while index <= #ARGV do
-    local last = index + tonumber(ARGV[index])
-    nodes[#nodes + 1] = { first = index + 1, last = last, number = redis.call("HGET", key, FLOW.number .. ARGV[index + 1]) }
+    local after, open, appended, count = unpack(ARGV, index, index + 3)
+    local last = index + 3 + count
+    nodes[#nodes + 1] = { after = after, open = tonumber(open), appended = appended, first = index + 4, last = last,
+      number = redis.call("HGET", key, FLOW.number .. ARGV[index + 4]) }
     index = last + 1
   end
   return nodes
 end
 
-local function add(node, new)
-  local new_id = ARGV[node.first]
-  accept_node(ctx, key, string.match(flow_ref, "^(.+)/"), new, followers, ARGV, node.first, node.last)
-  redis.call("HSET", key, FLOW.number .. new_id, new, FLOW.added_by .. new, member or id)
-  for follower in string.gmatch(followers, "%d+") do
-    redis.call("HINCRBY", key, FLOW.open_parents .. follower, 1)
-  end
-  start(ctx, key, new, new_id)
+local nodes = parse_nodes()
+-- Whose place in the list the results follow: that of the member, unless it was added itself and is one value of it.
+local place = member and string.match(member, "^%S+$") or id
+
+local function number_of(position)
+  return string.format("%d", nodes[position + 1].new)
 end
 
-local nodes, size = parse_nodes(), tonumber(added or 0)
+local function added_by(node)
+  if node.appended == "-" then
+    return ""
+  end
+  return node.appended == "" and place or place .. " " .. node.appended
+end
+
+local function add(node, new)
+  local new_id = ARGV[node.first]
+  local after = node.after == "*" and followers or string.gsub(node.after, "%d+", number_of)
+  accept_node(ctx, key, string.match(flow_ref, "^(.+)/"), new, after, ARGV, node.first, node.last)
+  redis.call("HSET", key, FLOW.number .. new_id, new, FLOW.added_by .. new, added_by(node))
+  if node.after == "*" then
+    for follower in string.gmatch(followers, "%d+") do
+      redis.call("HINCRBY", key, FLOW.open_parents .. follower, 1)
+    end
+  end
+  if node.open > 0 then
+    redis.call("HSET", key, FLOW.open_parents .. new, node.open)
+    hold(ctx, new, new_id)
+  else
+    start(ctx, key, new, new_id)
+  end
+end
+
+local size = tonumber(added or 0)
 for _, node in ipairs(nodes) do
   if not node.number then
     node.new, size = tasks + 3 + size, size + 1

@@ -6,11 +6,11 @@
 -- ARGV[3] first  place of the first task of this part in the flow, from 0
 -- ARGV[4] last  place of its last task
 -- DERIVED base:flow:<flow> hash, base:t:<id> hash
--- Returns {now_us, tasks, unfinished, states, rows, failed, callbacks}: tasks is how many the flow has, those that were
+-- Returns {now_us, tasks, unfinished, states, rows, failed, callbacks, tree}: tasks is how many the flow has, those that were
 --         added included, and unfinished how many of them have not finished; states a flat list of state and number; each
 --         row {number, id, followers (of very many the first ones, with ";" in between), state, name, queue}, in rows the first tasks, in failed the first failed ones;
 --         callbacks has such a row, or an empty list, for on_error, on_complete and on_success; state is not_run if a task
---         before it has failed, and ignored if it ended without success and may
+--         before it has failed, and ignored if it ended without success and may; tree is empty if no steps are nested
 -- Returns {}: no flow has this id
 -- Cost: O(last - first)
 local base = KEYS[1]
@@ -26,7 +26,7 @@ local MAX_CHUNKS = 4
 
 local ctx = new_context(base)
 local key = base_key(ctx, K.flow, flow_id)
-local tasks, added, unfinished = unpack(redis.call("HMGET", key, FLOW.tasks, FLOW.added, FLOW.unfinished))
+local tasks, added, unfinished, tree = unpack(redis.call("HMGET", key, FLOW.tasks, FLOW.added, FLOW.unfinished, FLOW.tree))
 if not tasks then
   return {}
 end
@@ -74,4 +74,4 @@ for number = tasks, tasks + 2 do
   local id, state = state_of(number)
   callbacks[#callbacks + 1] = redis.call("EXISTS", task_key(ctx, id)) == 1 and row(number, id, state, "") or {}
 end
-return { ctx.now_us, tasks + added, tonumber(unfinished or 0), states, rows, failed, callbacks }
+return { ctx.now_us, tasks + added, tonumber(unfinished or 0), states, rows, failed, callbacks, tree or "" }
