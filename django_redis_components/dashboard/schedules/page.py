@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
 from django_redis_components.core import keys
+from django_redis_components.core.gather import gather_values
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.charts import ChartPanel, Point, bar_chart
@@ -20,7 +21,6 @@ from django_redis_components.dashboard.clients import shown_shards
 from django_redis_components.dashboard.elements import NO_VALUE, Cell, anchor_of, moment_cell
 from django_redis_components.dashboard.flows.states import state_label
 from django_redis_components.dashboard.formats import number
-from django_redis_components.dashboard.gather import gather_values
 from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.parameters import too_long
