@@ -22,6 +22,7 @@ from tests.core.conftest import Driver
 from tests.core.sample import ONCE, PUT
 from tests.core.slots import moving
 from tests.support import Proxy, Store, eventually
+from tests.support.waiting import TIMEOUT_S
 from tools.localserver import LocalServer, old_redis_binary
 
 Start = Callable[..., LocalServer]
@@ -263,10 +264,10 @@ def test_wait_that_the_server_unblocks_returns_none(redis_server: Store, drive: 
 
 def test_request_is_retried_while_the_server_loads_its_data(start_server: Start, settings: Any, drive: Driver) -> None:
     server = start_server("--enable-debug-command", "local", "--loading-process-events-interval-bytes", "1024")
-    with redis.Redis.from_url(server.url) as raw:
+    with redis.Redis.from_url(server.url, socket_timeout=TIMEOUT_S) as raw:
         raw.mset({f"filler:{number}": "x" * 100 for number in range(2_000)})
         raw.config_set("key-load-delay", 300)
-        point(settings, server.url, RETRIES=20)
+        point(settings, server.url, RETRIES=20, SOCKET_TIMEOUT=TIMEOUT_S)
 
         def flow() -> Flow[tuple[Any, Any]]:
             yield Read("PING")
@@ -281,7 +282,7 @@ def test_request_is_retried_while_the_server_loads_its_data(start_server: Start,
 
 
 def is_loading(server: LocalServer) -> bool:
-    with redis.Redis.from_url(server.url) as client:
+    with redis.Redis.from_url(server.url, socket_timeout=TIMEOUT_S) as client:
         try:
             client.get("x")
         except redis.BusyLoadingError:
