@@ -35,6 +35,7 @@ pytestmark = pytest.mark.docs
 CORE = PACKAGE_DIR / "core"
 USES_CATALOG = re.compile(r"\b(?:component|declared_names) import\b")
 USES_LIVE_EVENTS = re.compile(r"\b(?:live_events import|import live_events)\b")
+USES_REPLICAS = re.compile(r"import .*\backnowledgement\b")
 USES_FORMATS = re.compile(r"\bstored_formats import\b")
 #: Components that store keys, each with a separate user.
 COMPONENTS = [name for name in components() if 0 < LAYERS[name] < 3]
@@ -103,6 +104,8 @@ def commands_of_modules(python: str) -> set[str]:
         found |= commands_of_modules((CORE / "observability" / "catalog.py").read_text()) - {"zrevrange"}  # of readers
     if USES_LIVE_EVENTS.search(python):
         found |= commands_of_modules((CORE / "observability" / "live_events.py").read_text())
+    if USES_REPLICAS.search(python):
+        found |= commands_of_modules((CORE / "replicas.py").read_text())
     return found | ({"blpop"} if re.search(r"\b(?:Wait|BlockingPop)\(", python) else set())
 
 

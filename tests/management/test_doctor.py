@@ -169,7 +169,7 @@ def test_tasks_that_wait_for_more_replicas_than_there_are_are_named(
     [found] = [each for each in doctor_findings() if each["code"] == "too_few_replicas"]
 
     assert found["text"] == (
-        f"The server has 0 replicas. Tasks that wait for more (min_replicas): {name}. Each call of them takes 1,000 ms"
+        f"The server has 0 replicas. Tasks that wait for more (min_replicas): {name}. Each call of them takes 1 s"
         " longer."
     )
 

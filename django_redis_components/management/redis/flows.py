@@ -69,7 +69,7 @@ def show_flow(flow_id: str, using: str) -> CommandResult:
     note = f"Only the first {MAX_ROWS} tasks are listed; --json lists all." if len(flow.results) > MAX_ROWS else ""
     if tree:
         shown = count_shown(tree)
-        note = f"The tree has {shown:,} of {len(flow.results):,} tasks; --json lists all."
+        note = f"The tree has {shown:,} of {counted(len(flow.results), 'task')}; --json lists all."
         note = note if shown < len(flow.results) else ""
     return CommandResult(data, text, TextTable(_HEADERS, rows, frozenset(["ATTEMPTS"])), note)
 

@@ -14,6 +14,7 @@ from django_redis_components.core.client.server import parse_info
 from django_redis_components.core.exceptions import UnsupportedServer
 from django_redis_components.core.protocol import Command, Read
 from django_redis_components.core.replicas import wait_limit_ms
+from django_redis_components.core.text import counted
 from django_redis_components.management.redis.doctor.findings import Finding, Report
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.defaults import options_to_show
@@ -100,8 +101,8 @@ def _replica_findings(shard: Shard, replicas: int) -> Iterator[Finding]:
     if found:
         names = f"{', '.join(found[:MAX_NAMED])}{', …' if len(found) > MAX_NAMED else ''}"
         text = (
-            f"The server has {replicas} replicas. Tasks that wait for more (min_replicas): {names}."
-            f" Each call of them takes {wait_limit_ms(shard.alias):,} ms longer."
+            f"The server has {counted(replicas, 'replica')}. Tasks that wait for more (min_replicas): {names}."
+            f" Each call of them takes {wait_limit_ms(shard.alias) / 1_000:g} s longer."
         )
         yield Finding("warning", "too_few_replicas", text, "Start replicas, or lower min_replicas.")
 
