@@ -10,9 +10,10 @@ from django.test import Client
 
 from tests.dashboard.support import URL, text_of
 from tests.support import eventually
+from tests.support.waiting import TIMEOUT_S
 
-#: Seconds within which the overview shows an incident. The lease of the tests is the default, 15 s.
-WITHIN_S = 15.0
+#: Seconds of a lease: the tests have the default.
+LEASE_S = 15.0
 
 
 class Row:
@@ -30,7 +31,7 @@ def rows(client: Client) -> list[Row]:
     return [Row(item) for item in re.findall(r"<li>(.*?)</li>", section, re.DOTALL)]
 
 
-def row_with(client: Client, pattern: str, timeout_s: float = WITHIN_S) -> Row:
+def row_with(client: Client, pattern: str, timeout_s: float = TIMEOUT_S) -> Row:
     """Wait for a problem whose text matches; return its row."""
 
     def find() -> Row:

@@ -27,7 +27,6 @@ from tests.support import Store, eventually
 from tests.support.clocks import ServerClock
 from tests.support.processes import Children
 from tests.support.stores import Stores
-from tests.support.waiting import TIMEOUT_S
 from tests.taskqueue.support import Held, kill_processes, processes_of, queue_worker
 from tests.taskqueue.tasks import hold, note
 from tools.localserver import LocalServer
@@ -78,7 +77,7 @@ def test_replica_that_lags(own_server: Store, replica: LocalServer, operator: Cl
 
     os.kill(replica.pid, signal.SIGSTOP)
 
-    row = row_with(operator, rf"Replica 127\.0\.0\.1:{replica.port} lags \d+ s behind\.", TIMEOUT_S)
+    row = row_with(operator, rf"Replica 127\.0\.0\.1:{replica.port} lags \d+ s behind\.")
     assert "A failover to it loses tasks. Check its load and the network." in row.text
     os.kill(replica.pid, signal.SIGCONT)
     eventually(lambda: not [row for row in rows(operator) if "lags" in row.text])
@@ -129,7 +128,7 @@ def test_leases_lost_to_kills(redis_server: Store, operator: Client, children: C
 
     kill_processes(processes_of(worker.pid))  # as the kernel does when memory is short; the supervisor starts another
 
-    row = row_with(operator, r"Queue reports: 2 leases lost in the last hour\.", TIMEOUT_S)
+    row = row_with(operator, r"Queue reports: 2 leases lost in the last hour\.")
     assert "Check their logs for out-of-memory kills and blocked threads." in row.text
     assert operator.get(row.links["Show workers"]).status_code == 200
 
