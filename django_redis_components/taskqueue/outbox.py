@@ -188,17 +188,22 @@ def results_of(shard: Shard, row: OutboxRow, accepted_us: int) -> Iterator[TaskR
         yield _result_of(shard, content, accepted_us)
         return
     for arguments in content:
-        flow_id, count, index = arguments[0], arguments[1], len(ENQUEUE_FLOW.args) - 1
-        while index < len(arguments):
-            number, _, open_parents, size = arguments[index : index + 4]
-            index += 4 + size
-            is_waiting = open_parents > 0 or number >= count
-            sent = arguments[index - size : index]
-            if is_waiting:  # its times count from when it starts
-                sent[2] = sent[5] = ""
-            result = _result_of(shard, sent, accepted_us)
-            result._set_flow(flow_id, number, is_waiting=is_waiting)
-            yield result
+        yield from results_of_flow(shard, arguments, accepted_us)
+
+
+def results_of_flow(shard: Shard, arguments: Sequence[Any], accepted_us: int) -> Iterator[TaskResult]:
+    """Yield the results of the tasks in a call of enqueue_flow.lua, from its arguments."""
+    flow_id, count, index = arguments[0], arguments[1], len(ENQUEUE_FLOW.args) - 1
+    while index < len(arguments):
+        number, _, open_parents, size = arguments[index : index + 4]
+        index += 4 + size
+        is_waiting = open_parents > 0 or number >= count
+        sent = list(arguments[index - size : index])
+        if is_waiting:  # its times count from when it starts
+            sent[2] = sent[5] = ""
+        result = _result_of(shard, sent, accepted_us)
+        result._set_flow(flow_id, number, is_waiting=is_waiting)
+        yield result
 
 
 def _result_of(shard: Shard, arguments: Sequence[Any], accepted_us: int) -> TaskResult:

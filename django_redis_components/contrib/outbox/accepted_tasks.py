@@ -24,6 +24,7 @@ class AcceptedTasks:
         """Add the tasks of rows that were sent: neither duplicates nor those that another sender has sent."""
         if _is_observed():
             for row, reply in zip(rows, replies, strict=True):
+                self._unconfirmed.pop(row.token, None)  # an earlier attempt was not accepted
                 if isinstance(reply, int) and reply > 0:
                     self._results += results_of(shard, row, reply)
 

@@ -8,7 +8,7 @@ so, and is kept until the task has finished.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from django_redis_components.core import serialization
@@ -18,8 +18,7 @@ from django_redis_components.taskqueue.exceptions import ParentsLost
 from django_redis_components.taskqueue.fields import FlowField
 from django_redis_components.taskqueue.flows.enqueue import MAX_STARTED, Messages, prepare_callback, start_tasks
 from django_redis_components.taskqueue.flows.graph import FlowGraph
-from django_redis_components.taskqueue.options import TaskOptions
-from django_redis_components.taskqueue.outbox import plain_arguments
+from django_redis_components.taskqueue.outbox import plain_arguments, results_of_flow
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store.scripts import ENQUEUE_FLOW
@@ -62,26 +61,10 @@ def start(shard: Shard, outer: str, given: Any, call: Sequence[Any]) -> Flow[lis
         raise ParentsLost(f"Flow {outer} is no longer in Redis: it was evicted or deleted.")
     if call[_TASKS] > MAX_STARTED:
         yield from start_tasks(shard, call[FLOW_ID])
-    results = []
-    for number, open_parents, sent in _nodes(call):
-        fields = {name: str(value).encode() for name, value in zip(sent[6::2], sent[7::2], strict=True)}
-        result: TaskResult = TaskResult(registry.find(sent[7]), sent[7], sent[0], shard, fields)
-        result._set_flow(call[FLOW_ID], number, is_waiting=open_parents > 0)
-        result._set_accepted(accepted_us, TaskOptions())
-        results.append(result)
-    return results
+    return list(results_of_flow(shard, call, accepted_us))
 
 
 def with_values(call: Sequence[Any], given: str, outer: str) -> tuple[Any, ...]:
     """Return the arguments with the values of `given` and `callback_of`, which end those of the first task."""
     end = _FIRST + _AHEAD + call[_FIRST + _AHEAD - 1]
     return (*call[: end - 4], FlowField.given, given, FlowField.callback_of, outer, *call[end:])
-
-
-def _nodes(call: Sequence[Any]) -> Iterator[tuple[int, int, Sequence[Any]]]:
-    """Yield number, open parents, and the arguments of enqueue.lua, of each task."""
-    at = _FIRST
-    while at < len(call):
-        number, _, open_parents, size = call[at : at + _AHEAD]
-        yield number, open_parents, call[at + _AHEAD : at + _AHEAD + size]
-        at += _AHEAD + size

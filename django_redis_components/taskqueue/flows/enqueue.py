@@ -126,7 +126,8 @@ def prepare_flow(
     flow = FlowResult(flow_id, shard, list(results.values())[: len(links)], links, graph.ends)
     flow._set_callbacks(results)
     calls = _calls(shard, flow, tasks, flow_id if uses_outbox else "")
-    replications = [] if uses_outbox else [each.replication for _, each in tasks.messages if each.replication]
+    messages = [] if uses_outbox else [*tasks.messages, *(later or [])]
+    replications = [each.replication for _, each in messages if each.replication]
     return PreparedFlow(flow, calls, graph.database, uses_outbox, route, replications)
 
 

@@ -183,7 +183,8 @@ def find(shards: Sequence[Shard], task_id: str) -> Flow[Found]:
         fields, failures = yield from _read_moving(moving, task_id)
         if Field.queue in fields:
             return moving, fields, failures
-        return (yield from find(shards, task_id))  # it has arrived since
+        if not (yield Read("HEXISTS", moving.record(task_id), Field.moving)):
+            return (yield from find(shards, task_id))  # it has arrived since; otherwise it has expired
     for error in replies:
         if isinstance(error, Exception) and not str(error).startswith("WRONGTYPE"):  # see `read`
             raise error
@@ -227,7 +228,7 @@ def wait(shard: Shard, task_id: str, timeout: Seconds | None) -> Flow[tuple[Fiel
         queue, state = yield BoundedSlotWait(deadline - time.monotonic(), look)
         seen = 1 if queue is None or is_final(state) else 0
     record, failures = yield from read(shard, task_id)
-    while Field.moving in record:  # another shard has it soon
+    while Field.moving in record and not is_final(record.get(Field.state)):  # another shard has it soon
         remaining_s = deadline - time.monotonic()
         if remaining_s <= 0:
             raise WaitTimeout(f"Task {task_id} had not finished after {timeout} s: it is being moved to another shard.")

@@ -18,6 +18,7 @@ from django_redis_components.taskqueue.task import Task
 from tests.contrib.outbox.support import nothing_is_sent, ready, relay_once, row_count
 from tests.contrib.outbox.work import NoLease
 from tests.support import Proxy, Store, eventually
+from tests.taskqueue.support import base_key
 from tests.taskqueue.tasks import add, note
 
 pytestmark = pytest.mark.integration
@@ -164,6 +165,33 @@ def test_relay_whose_reply_is_lost_sends_the_signal_once(
 
     assert proxy.dropped >= 1
     assert (len(sent), ready()) == (1, 1)
+
+
+def test_row_that_is_sent_again_has_one_signal_if_it_cannot_be_deleted_then(
+    redis_server: Store, proxy: Proxy, table: None, sent: Sent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first attempt has no reply and is lost, as by a failover. After the next one the database fails."""
+    task: Any = Task(func=note.func, name=note.name, declared_options=note.options, connection="proxied")
+    with nothing_is_sent("proxied"):
+        result = task.enqueue_on_commit("a word")
+    relay = Relay("proxied")
+    proxy.drop_next_reply(b"a word", times=100)
+    relay.step()
+    proxy.drop_next_reply(times=0)
+    redis_server.raw.delete(*(base_key(redis_server, key) for key in ("outbox", "q:default:ready", f"t:{result.id}")))
+
+    def fail(name: str) -> None:
+        if name == "after_relay":
+            raise DatabaseError("terminating connection due to administrator command")
+
+    monkeypatch.setattr(failpoints, "hook", fail)
+    eventually(lambda: (relay.step(), len(sent))[1])
+    monkeypatch.setattr(failpoints, "hook", None)
+    assert row_count() == 1
+    eventually(lambda: (relay.step(), row_count() == 0)[1])
+    relay.release()
+
+    assert ids(sent) == [result.id]
 
 
 @pytest.mark.parametrize("kind", ["task", "flow"])

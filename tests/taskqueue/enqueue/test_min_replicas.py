@@ -105,6 +105,17 @@ def test_all_ways_to_enqueue_wait(store: Store, monkeypatch: pytest.MonkeyPatch)
         assert waits(store) >= before + 9  # and one more for each script that was not loaded
 
 
+def test_callback_that_is_a_flow_is_waited_for_with_its_flow(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("django_redis_components.core.replicas.WAIT_MS", 1)
+    before = waits(redis_server)
+
+    chain(add.si(1, 1)).enqueue(on_success=chain(sums.si(1, 1), add.si(1, 1)))
+
+    assert waits(redis_server) > before
+
+
 def test_duplicate_of_a_unique_task_is_waited_for_too(own_server: Store, away: LocalServer) -> None:
     unique = sums.using(unique=True)
     first = unique.enqueue(1, 1)

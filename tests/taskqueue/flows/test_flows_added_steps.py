@@ -283,6 +283,24 @@ def test_many_steps_are_added_in_parts(redis_server: Store) -> None:
     assert unfinished(redis_server, flow) == "0"
 
 
+def test_followers_are_counted_once_for_all_added_tasks(redis_server: Store) -> None:
+    """With each added task they kept the server busy for seconds: 500 tasks before 5,000."""
+    flow = chain(group(extend.s("x", 0)), group(note.si("after") for _ in range(200))).enqueue()
+    _, context = start()
+    before = commands(redis_server)
+
+    context.flow.add(*(note.si(number) for number in range(50)))
+
+    assert commands(redis_server) - before < 300
+    open_parents = redis_server.raw.hmget(base_key(redis_server, "flow", flow.id), "o1", "o200")
+    assert open_parents == [b"51", b"51"]
+
+
+def commands(store: Store) -> int:
+    """Return how many commands to increase a field of a hash the server has executed."""
+    return int(store.raw.info("commandstats").get("cmdstat_hincrby", {"calls": 0})["calls"])
+
+
 def test_added_steps_run_inline() -> None:
     with inline():
         flow = group(extend.s("x"), add.s(1, 2)).then(echo.s()).enqueue()

@@ -324,6 +324,30 @@ def test_signals_are_sent_when_the_callback_starts(redis_server: Store) -> None:
     assert seen == [(first.id, note.name, "ready"), (second.id, echo.name, "waiting")]
 
 
+def test_result_of_the_signal_is_that_of_the_record(redis_server: Store) -> None:
+    seen: list[TaskResult[Any]] = []
+
+    def receive(sender: Any, task_result: TaskResult[Any], **_: Any) -> None:
+        seen.append(task_result)
+
+    def shown(result: TaskResult[Any]) -> list[Any]:
+        return [result.state, result.enqueued_at, result.run_after, result.expires_at, result.queue_name, result.args]
+
+    later = {"run_after": 3_600, "expires": 7_200}
+    chain(add.s(1, 2)).enqueue(on_complete=chain(note.using(**later).si("ä"), note.using(**later).si(2)))
+    task_enqueued.connect(receive)
+    try:
+        work_off()
+    finally:
+        task_enqueued.disconnect(receive)
+
+    assert [each.state for each in seen] == ["scheduled", "waiting"]
+    for result in seen:
+        before = shown(result)
+        result.refresh()
+        assert before == shown(result)
+
+
 def test_callback_with_too_many_tasks_is_refused(redis_server: Store) -> None:
     with pytest.raises(InvalidTask, match=r"^A callback has 401 tasks: a flow that is a callback may have 400 tasks"):
         chain(add.s(1, 2)).enqueue(on_complete=group(note.si(1) for _ in range(401)))

@@ -19,6 +19,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Flow
 from django_redis_components.taskqueue import (
     Concurrency,
+    TaskFailed,
     TaskIdConflict,
     TaskResultDoesNotExist,
     Unique,
@@ -550,6 +551,66 @@ def test_record_that_expires_in_transit_is_not_moved(shards: TwoShards, monkeypa
     assert moving(shards) == 0
     with pytest.raises(TaskResultDoesNotExist):
         failed.refresh()
+
+
+def test_record_that_expires_in_transit_is_not_found(shards: TwoShards, monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = fail.using(queue_name="high", max_attempts=1).enqueue("x")
+    drain("high", raise_errors=False)
+    seen: list[str] = []
+
+    def look() -> None:
+        shards.a.raw.delete(home().key(Key.moving_task, failed.id))
+        for read in (lambda: get_result(failed.id), failed.refresh, lambda: failed.get(0.1)):
+            with pytest.raises(TaskResultDoesNotExist):
+                read()
+            seen.append("gone")
+
+    pause_at("after_export", look, monkeypatch)
+
+    move()
+
+    assert seen == ["gone"] * 3
+
+
+def test_outcome_of_a_failed_task_in_transit_is_not_waited_for(
+    shards: TwoShards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = fail.using(queue_name="high", max_attempts=1).enqueue("x")
+    drain("high", raise_errors=False)
+    seen: list[str] = []
+
+    def wait() -> None:
+        with pytest.raises(TaskFailed):
+            get_result(failed.id).get(0.15)
+        seen.append("failed")
+
+    pause_at("after_export", wait, monkeypatch)
+
+    move()
+
+    assert seen == ["failed"]
+
+
+def test_copies_are_as_old_as_their_reading_in_each_part(shards: TwoShards, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part that the other shard accepts late must not take the time of the part before it for that of its reading."""
+    monkeypatch.setattr(moves, "CHUNK_BYTES", 1)
+    ages: list[tuple[int, int]] = []
+    real = moves.import_tasks
+
+    def import_tasks(shard: Any, part: Any, read_at_ms: int) -> Any:
+        now_ms, arrived = yield from real(shard, part, read_at_ms)
+        ages.append((read_at_ms, now_ms))
+        eventually(lambda: shards.b.raw.time() > (now_ms // 1_000, now_ms % 1_000 * 1_000 + 1_999))
+        return now_ms, arrived
+
+    monkeypatch.setattr(moves, "import_tasks", import_tasks)
+    for number in range(3):
+        high.enqueue(number)
+
+    assert move().moved == 3
+
+    assert len({read_at_ms for read_at_ms, _ in ages}) == 1
+    assert len({now_ms for _, now_ms in ages}) == 3
 
 
 def test_large_tasks_are_accepted_in_parts(shards: TwoShards, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -161,10 +161,11 @@ class ShardMove:
         now_ms = target.run(moves.read_ms(target))
         while tasks := source.run(moves.read_moving(source)):
             failpoints.reach("after_read")
+            read_at_ms = now_ms  # of all parts: a later one may be accepted long after
             gone = [task for task in tasks if not task.arguments]
             forgotten = source.run(moves.forget_tasks(source, gone)) if gone else 0
             for part in moves.parts([task for task in tasks if task.arguments]):
-                now_ms, arrived = target.run(moves.import_tasks(target, part, now_ms))
+                now_ms, arrived = target.run(moves.import_tasks(target, part, read_at_ms))
                 failpoints.reach("after_import")
                 if arrived:
                     moved = source.run(moves.forget_tasks(source, arrived))
