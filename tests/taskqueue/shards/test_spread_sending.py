@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 from collections.abc import Iterator, Sequence
@@ -255,23 +254,6 @@ def test_task_goes_to_another_shard_if_one_accepts_no_writes(shards: TwoShards, 
     shards.a.raw.config_set(option, 1)
     with pytest.raises(ResponseError, match=error):
         events.enqueue(5)
-
-
-def test_shard_that_accepts_no_writes_is_not_taken_for_available(
-    shards: TwoShards, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO, "django_redis_components")
-    monkeypatch.setattr(routing, "RETRY_S", 0.0)  # each call asks
-    shards.b.raw.config_set("maxmemory", 1)
-
-    for number in range(6):
-        events.enqueue(number)
-    assert len([record for record in caplog.records if record.message.startswith("Shard b: ")]) == 1
-
-    shards.b.raw.config_set("maxmemory", 0)
-    for number in range(6):
-        events.enqueue(number)
-    assert count_in(shards) == (9, 3)
 
 
 def test_task_that_a_server_refuses_goes_nowhere_else(shards: TwoShards) -> None:
