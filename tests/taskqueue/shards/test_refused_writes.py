@@ -44,13 +44,16 @@ def test_shard_is_available_again_when_it_accepts_writes(
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 def test_flow_of_which_a_part_was_accepted_goes_to_no_other_shard(shards: TwoShards, is_async: bool) -> None:
+    def enqueue_in_each() -> None:
+        for _ in "ab":
+            run_async(large.aenqueue) if is_async else large.enqueue()
+
     used = shards.b.raw.info("memory")["used_memory"]
     shards.b.raw.config_set("maxmemory", used + (8 << 20))
     large = group(events.si("x" * (1 << 20)) for _ in range(12))  # in parts of about 1 MB
 
     with pytest.raises(OutOfMemoryError):
-        for _ in "ab":
-            run_async(large.aenqueue) if is_async else large.enqueue()
+        enqueue_in_each()
 
     ids = [
         {key.rpartition(b":")[2] for key in shards.keys_of(store, name) if b":t:" in key}
