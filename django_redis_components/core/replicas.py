@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import math
 
+from django_redis_components.core.client.budget import budget_left_s
 from django_redis_components.core.protocol import Command
 from django_redis_components.core.settings import conf
 
 #: Milliseconds that replicas have to acknowledge a write. The caller of a write that they do not acknowledge has waited
 #: this long.
 WAIT_MS = 1_000
-#: Share of the socket timeout, and of a lease, that the wait may take at most.
+#: Share of the socket timeout, of a lease, and of the budget of a page, that the wait may take at most. A wait that
+#: outlasts the timeout or the budget loses the reply to the write, which was executed.
 SHARE = 0.3
 #: Most replicas that may be required.
 MAX_REPLICAS = 100
@@ -28,8 +30,8 @@ def wait_limit_ms(using: str, lease_ms: float = math.inf) -> int:
         using: connection alias.
         lease_ms: milliseconds of the lease that the write has granted.
     """
-    socket_ms = conf.settings().connections[using].socket_timeout_s * 1_000
-    return max(1, int(min(WAIT_MS, lease_ms * SHARE, socket_ms * SHARE)))
+    limit_s = min(conf.settings().connections[using].socket_timeout_s, budget_left_s())
+    return max(1, int(min(WAIT_MS, lease_ms * SHARE, limit_s * 1_000 * SHARE)))
 
 
 def acknowledgement(key: str, wanted: int, limit_ms: int) -> tuple[Command, Command]:

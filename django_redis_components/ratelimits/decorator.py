@@ -70,7 +70,7 @@ def rate_limit(
             (``"{customer_id}"``); a function of them; None for one limit for all calls.
         cost: how much a call uses.
         name: the limit's name; None uses the function's. Functions with the same name share their counts. Without a
-            name, several limits of a function that have a rate in common count apart.
+            name, several limits of a function that have a rate in common, or penalties, count apart.
         response: returns the response to a denied request, from the request and the `Decision`.
         options: algorithm, penalty, on_error, deny_cache and using of `RateLimit`.
 

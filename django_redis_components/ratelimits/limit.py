@@ -203,10 +203,12 @@ class RateLimit(Component):
         return await self._arun(self._limiter.unblock(key))
 
     def _shares_counts(self, other: RateLimit) -> bool:
-        """Return whether a hit of the same key counts in both."""
+        """Return whether a hit of the same key counts in both, or a denial in the penalties of both."""
         one, two = self.policy, other.policy
-        is_same = (one.name, one.algorithm, one.using) == (two.name, two.algorithm, two.using)
-        return is_same and not set(self.rates).isdisjoint(other.rates)
+        if (one.name, one.using) != (two.name, two.using):
+            return False
+        has_rate_in_common = one.algorithm == two.algorithm and not set(self.rates).isdisjoint(other.rates)
+        return has_rate_in_common or None not in (one.penalty, two.penalty)
 
     def _count(self, key: LimitKey, decision: Decision) -> None:
         """Count the hit for the dashboard."""

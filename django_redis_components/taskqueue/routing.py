@@ -2,7 +2,7 @@
 
 A task without a placement key goes to the next shard in turn. If nothing was executed there, it goes to another one. If
 the reply was lost, it does not: it could run twice. After an error a process leaves the shard out for a while, and then
-asks whether it answers before it sends a task there.
+asks whether it accepts a write before it sends a task there.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from django_redis_components.core.circuit_breaker import CircuitBreaker
 from django_redis_components.core.client import connections
 from django_redis_components.core.client.retry import NOT_EXECUTED_ERRORS
 from django_redis_components.core.exceptions import RedisComponentsError
-from django_redis_components.core.protocol import BoundedSlotWait, Flow, Read, arun, run
+from django_redis_components.core.protocol import BoundedSlotWait, Command, Flow, arun, run
 from django_redis_components.core.settings import conf
+from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.outage_log import OutageLog, describe_error
 from django_redis_components.taskqueue.shard_clients import TIMEOUT_S, prompt_client
@@ -292,7 +293,8 @@ def _answers(shard: Shard) -> Steps[bool]:
 
 
 def _ask(shard: Shard) -> Flow[Any]:
-    return (yield Read("EXISTS", shard.base))
+    """Write a key: a server that is out of memory, or became a replica, answers reads."""
+    return (yield Command("SET", shard.key(Key.ack), 1, "PX", 1, retry=True))
 
 
 def _circuit(shard: Shard) -> _Reach:

@@ -19,9 +19,14 @@ from django_redis_components.transactions.pipes import AsyncPipe, Pipe
 
 @dataclasses.dataclass(slots=True)
 class WatchedConnection:
-    """A connection from WATCH to EXEC."""
+    """A connection from WATCH to EXEC.
+
+    Attributes:
+        key: one that its node serves.
+    """
 
     client: Any
+    key: str
     pool: Any
     link: Any
     pipe: Any
@@ -34,7 +39,7 @@ class WatchedConnection:
         """Close it: its state is unknown."""
         self.link.close()
         if distrust:
-            self.client.reset_topology()
+            self.client.reset_topology(self.key)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,9 +58,9 @@ class OpenWatch:
             link.request(self._command_args())
         except BaseException:
             link.close()
-            client.reset_topology()
+            client.reset_topology(self.marker)
             raise
-        return WatchedConnection(client, pool, link, Pipe(link, slot))
+        return WatchedConnection(client, self.marker, pool, link, Pipe(link, slot))
 
     async def aperform(self, client: AsyncClient) -> WatchedConnection:
         """Run the step on the event loop."""
@@ -66,9 +71,9 @@ class OpenWatch:
             await link.request(self._command_args())
         except BaseException:
             link.close()
-            client.reset_topology()
+            client.reset_topology(self.marker)
             raise
-        return WatchedConnection(client, pool, link, AsyncPipe(link, slot))
+        return WatchedConnection(client, self.marker, pool, link, AsyncPipe(link, slot))
 
     def _command_args(self) -> CommandArgs:
         return ("WATCH", *self.options.keys, self.marker)

@@ -287,6 +287,18 @@ def test_limits_of_one_view_count_apart(redis_server: Store) -> None:
     assert served == [200, 200, 200, 200, 429]
 
 
+def test_penalties_of_one_view_count_apart(redis_server: Store) -> None:
+    @rate_limit("1/h", key="{sender}", penalty=(2, 600))
+    @rate_limit("2/h", key="{receiver}", penalty=(2, 600))
+    def message(request: HttpRequest, sender: int, receiver: int) -> HttpResponse:
+        return HttpResponse("sent")
+
+    calls = [(8, 1), (8, 1), (8, 1), (7, 8)]
+    served = [message(get(), sender=sender, receiver=receiver).status_code for sender, receiver in calls]
+
+    assert served == [200, 429, 429, 200]
+
+
 def test_limits_of_one_view_with_the_same_name_share_their_counts(redis_server: Store) -> None:
     @rate_limit("2/h", name="both")
     @rate_limit("2/h", name="both")

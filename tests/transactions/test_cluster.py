@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import Any
 
 import pytest
+import redis
 from redis.exceptions import ClusterCrossSlotError
 
 from django_redis_components.core.client.exceptions import SlotMigrating
@@ -118,3 +120,26 @@ def test_slot_that_migrates_longer_than_the_timeout_raises(store: Store, attempt
             run_async(lambda: aatomic_update(double(key), key, max_attempts=attempts, timeout=0.2))
 
     assert store.raw.get(key) == b"5"
+
+
+@pytest.mark.parametrize("update", [atomic_update, partial(run_async, aatomic_update)], ids=["sync", "async"])
+def test_node_that_lost_the_connection_is_asked_for_the_slots_last(store: Store, update: Any) -> None:
+    key = f"{{06S}}:{store.prefix}"  # of slot 0: its node is the first one otherwise
+    address = store.raw.get_node_from_key(key)
+    calls = []
+
+    with redis.Redis(address.host, address.port) as raw:
+
+        def count(pipe: Any) -> None:
+            calls.append(raw.info("commandstats").get("cmdstat_cluster|slots", {"calls": 0})["calls"])
+            if len(calls) == 1:
+                for client in [each for each in raw.client_list() if each["cmd"] == "watch"]:
+                    raw.client_kill_filter(_id=client["id"])
+            pipe.multi()
+            pipe.set(key, 1)
+
+        update(count, key)
+        raw.delete(key)
+
+    assert len(calls) == 2
+    assert calls[0] == calls[1]

@@ -37,7 +37,7 @@ from django_redis_components.taskqueue.on_commit import call_on_commit
 from django_redis_components.taskqueue.options import TaskOptions
 from django_redis_components.taskqueue.replication import Replication, send_replicated
 from django_redis_components.taskqueue.result import TaskResult
-from django_redis_components.taskqueue.routing import Steps, arun_steps, next_answering, run_steps, try_each
+from django_redis_components.taskqueue.routing import OnShard, Steps, arun_steps, next_answering, run_steps, try_each
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store import task_records
 from django_redis_components.taskqueue.store.messages import CHUNK_BYTES, TaskMessage
@@ -299,25 +299,35 @@ def _chunks(parts: list[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
         yield chunk
 
 
-def enqueue_flow(prepared: PreparedFlow) -> Flow[bool]:
+def enqueue_flow(prepared: PreparedFlow, first: int = 0) -> Flow[bool]:
     """Write a flow, up to 400 tasks in a round trip. No task starts before the last chunk is written.
+
+    Args:
+        first: number of the first chunk that is not written yet.
 
     Returns:
         Whether this has written it; False if the relay of the outbox has.
     """
-    flow, results, accepted_us = prepared.result, prepared.results, 0
-    for number, call in enumerate(prepared.calls):
-        if prepared.replications and call is prepared.calls[-1]:  # replicas that have this part have the others
-            [accepted_us] = yield from send_replicated(flow._shard, [call], prepared.replications)
-        else:
-            accepted_us = yield call
-        if not accepted_us:
-            raise TaskQueueError(f"Flow {flow.id} was not accepted: enqueueing it took more than an hour.")
-        for result in results[number * CHUNK : (number + 1) * CHUNK]:
-            result._set_accepted(abs(accepted_us), TaskOptions() if result.state == "waiting" else result.task.options)
-    if len(results) > MAX_STARTED:
-        yield from start_tasks(flow._shard, flow.id)
-    return accepted_us > 0
+    is_own = True
+    for number in range(first, len(prepared.calls)):
+        is_own = yield from _write_chunk(prepared, number)
+    if len(prepared.results) > MAX_STARTED:
+        yield from start_tasks(prepared.result._shard, prepared.result.id)
+    return is_own
+
+
+def _write_chunk(prepared: PreparedFlow, number: int) -> Flow[bool]:
+    """Write a chunk of a flow; see `enqueue_flow`."""
+    flow, call = prepared.result, prepared.calls[number]
+    if prepared.replications and call is prepared.calls[-1]:  # replicas that have this part have the others
+        [accepted_us] = yield from send_replicated(flow._shard, [call], prepared.replications)
+    else:
+        accepted_us = yield call
+    if not accepted_us:
+        raise TaskQueueError(f"Flow {flow.id} was not accepted: enqueueing it took more than an hour.")
+    for result in prepared.results[number * CHUNK : (number + 1) * CHUNK]:
+        result._set_accepted(abs(accepted_us), TaskOptions() if result.state == "waiting" else result.task.options)
+    return bool(accepted_us > 0)
 
 
 def start_tasks(shard: Shard, flow_id: str) -> Flow[None]:
@@ -331,7 +341,11 @@ def start_tasks(shard: Shard, flow_id: str) -> Flow[None]:
 
 
 def _send(prepared: PreparedFlow) -> Steps[None]:
-    """Enqueue a flow in one of the shards that may have it."""
+    """Enqueue a flow in one of the shards that may have it: the one that has accepted the first chunk.
+
+    The others cannot have it after that, even if nothing of a later chunk was executed: two shards would have tasks of
+    the same ids.
+    """
     flow = prepared.result
 
     def moved(shard: Shard) -> Flow[bool]:
@@ -339,11 +353,12 @@ def _send(prepared: PreparedFlow) -> Steps[None]:
         _set_shard(prepared.results, shard)
         for call in prepared.calls:
             call.keys = (shard.base,)
-        return enqueue_flow(prepared)
+        return _write_chunk(prepared, 0)
 
     attempt = yield from try_each(prepared.route, moved)
     if attempt.error is not None:
         raise attempt.error
+    yield OnShard(attempt.shard, enqueue_flow(prepared, first=1))
 
 
 def send(prepared: PreparedFlow) -> None:

@@ -122,7 +122,8 @@ def send(shard: Shard, message: TaskMessage) -> Flow[Reply]:
     """Send one task."""
     if message.nonce:
         return (yield from send_with_id(shard, message))
-    reply = yield from send_call(shard, call_for(shard, message), [message])
+    call = call_for(shard, message)
+    reply: Any = (yield from send_call(shard, call, [message])) if message.replication else (yield call)
     accepted: Reply = reply[0] if message.is_plain else reply
     return accepted
 
