@@ -18,9 +18,11 @@ class FilterMismatch(BloomError):
     """
 
     def __init__(self, name: str, stored: str, declared: str) -> None:
+        has_parts = "parts=" in stored + declared
+        of_one = [f"{text}, parts=1" if has_parts and "parts=" not in text else text for text in (stored, declared)]
         super().__init__(
-            f"Bloom filter {name!r} was created with {stored}, not {declared}. Use the same parameters, or rebuild or"
-            " delete it."
+            f"Bloom filter {name!r} was created with {of_one[0]}, not {of_one[1]}. Use the same parameters, or rebuild"
+            " or delete it."
         )
         self.name = name
         self.stored = stored

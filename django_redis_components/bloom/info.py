@@ -19,7 +19,7 @@ class BloomInfo:
         capacity, error_rate: as it was declared.
         scaling: whether it grows.
         items: items that were added, estimated from the bits that are set; the standard error is below 1 %.
-        layers: strings of bits.
+        layers: strings of bits, those of all parts.
         bytes: their size.
         fill: share of the bits of the newest layer that are set; 0.37 to 0.5 when it is full, by the error rate.
         expected_error: probability that an item that was never added is found, from the bits that are set.

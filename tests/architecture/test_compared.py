@@ -20,6 +20,10 @@ TESTS = {
         "contrib/outbox/test_enqueue.py",
         "test_commit_succeeds_while_redis_is_away_and_the_relay_sends_the_task",
     ),
+    "Enqueue waits for replicas": (
+        "taskqueue/enqueue/test_min_replicas.py",
+        "test_acknowledged_task_is_on_the_replica",
+    ),
     "Enqueue at the commit": ("taskqueue/enqueue/test_on_commit.py", "test_task_is_sent_when_the_transaction_commits"),
     "Idempotent enqueue by id": ("taskqueue/enqueue/test_own_ids.py", "test_concurrent_enqueues_accept_one_task"),
     "Unique: deduplicate, throttle, debounce, replace": (

@@ -114,6 +114,13 @@ def test_mismatch_names_the_numbers_of_parts(redis_server: Store) -> None:
         BloomFilter("urls", 1_000, parts=6).info()
 
 
+def test_mismatch_of_a_filter_without_parts_names_their_number(redis_server: Store) -> None:
+    BloomFilter("urls", 1_000, parts=4).add("a")
+
+    with pytest.raises(FilterMismatch, match=r"scaling=True, parts=4, not .* scaling=True, parts=1\. Use the same"):
+        BloomFilter("urls", 1_000).info()
+
+
 def test_delete_removes_all_parts_also_those_that_are_not_declared(redis_server: Store) -> None:
     BloomFilter("urls", 1_000, parts=6).add_many(range(50))
 

@@ -13,6 +13,7 @@ from playwright.sync_api import Page, expect
 from django_redis_components.core.observability import flushing
 from django_redis_components.dashboard.page import Page as DashboardPage
 from django_redis_components.locks import Lock
+from django_redis_components.taskqueue import group
 from tests.browser.support import ready_site, sign_in, violations
 from tests.dashboard.live import LIVE, event, record_events, send
 from tests.dashboard.queue_pages import url_of, write_error, write_past
@@ -183,6 +184,19 @@ def test_narrow_pages_fit_the_screen(
     assert len(set(starts)) <= 3, "values are in three columns"
     for lock in locks:
         lock.release()
+
+
+def test_numbers_that_take_two_lines_on_a_narrow_page_begin_below_their_label(
+    site: str, redis_server: Store, open_page: Callable[..., Page]
+) -> None:
+    flow = group(note.s(number) for number in range(20)).enqueue(callback=note.s())
+    page = open_page("light", 390, 844)
+    sign_in(page, site)
+
+    page.goto(f"{site}{ADMIN}taskflow/{quote(flow.id)}/")
+
+    after = page.get_by_role("cell", name="0, 1, 2, 3, 4")
+    expect(after).to_have_css("text-align", "start")
 
 
 def test_release_is_reachable_where_the_table_is_wider_than_the_page(

@@ -15,7 +15,17 @@ from tests.taskqueue.shards.support import TwoShards, in_both, two_servers
 from tests.taskqueue.tasks import fail
 
 START = "/admin/django_redis_components"
-PAGES = ("overview", "queues", "worker", "failure", "tasksearch/?q=name:note", "taskflow", "queues/mail")
+PAGES = (
+    "overview",
+    "queues",
+    "worker",
+    "failure",
+    "tasksearch/?q=name:note",
+    "taskflow",
+    "queues/mail",
+    "schedule",
+    "liveevent",
+)
 
 
 @pytest.fixture

@@ -21,10 +21,11 @@ from django_redis_components.core.observability.catalog import RECORDER
 from django_redis_components.management.redis.doctor import names
 from django_redis_components.management.redis.doctor.keyspace import COMPONENTS
 from django_redis_components.management.redis.doctor.permissions import COMMANDS, TRANSACTION_COMMANDS
-from django_redis_components.management.redis.doctor.server import server_findings
+from django_redis_components.management.redis.doctor.server import replica_findings, server_findings
 from django_redis_components.ratelimits import RateLimit
 from django_redis_components.semaphores import semaphore
 from django_redis_components.taskqueue import registry
+from django_redis_components.taskqueue.shards import home
 from tests.architecture.commands import called_commands, sent_commands
 from tests.architecture.sources import PACKAGE_DIR, modules
 from tests.conftest import components_settings
@@ -172,6 +173,17 @@ def test_tasks_that_wait_for_more_replicas_than_there_are_are_named(
         f"The server has 0 replicas. Tasks that wait for more (min_replicas): {name}. Each call of them takes 1 s"
         " longer."
     )
+
+
+@pytest.mark.parametrize(("replicas", "counted"), [(0, "0 replicas"), (1, "1 replica")])
+def test_finding_of_replicas_counts_them(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch, replicas: int, counted: str
+) -> None:
+    monkeypatch.setitem(registry.tasks, add.name, add.using(min_replicas=2))
+
+    [found] = replica_findings(home(), replicas)
+
+    assert found.text.startswith(f"The server has {counted}. ")
 
 
 def test_suggested_commands_keep_the_connection(redis_server: Store, settings: Any) -> None:

@@ -17,7 +17,7 @@ GROUPS = {
     "top": "watch queues, workers and running tasks live",
     "queues": "show queues; pause, resume, purge and restore one; retry or delete its failed tasks",
     "tasks": "list, find and show tasks; start one by hand; retry, reschedule, update, move, cancel or delete them",
-    "shards": "show the shards of the task queue; plan where queues go; check that one is empty",
+    "shards": "show the shards of the task queue; plan where queues go; move tasks; check that one is empty",
     "workers": "list worker processes; quiet, resume, restart or stop them; change their pools",
     "schedules": "list periodic tasks; run, pause, resume or remove one; export and import them",
     "flows": "show the tasks of a flow (a chain or a group)",

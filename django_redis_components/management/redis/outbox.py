@@ -27,7 +27,7 @@ class Group(groups.CommandGroup):
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the commands."""
         text = "show how many rows wait in each database, since when, and which process relays them"
-        add_subcommands(parser, {"status": text}, using={"status": "only the rows of this connection"})
+        add_subcommands(parser, {"status": text}, using={"status": "only the rows of this connection (default: all)"})
 
     def perform_status(self, options: dict[str, Any]) -> CommandResult:
         """See `show_status`."""
@@ -98,5 +98,6 @@ def _relay(using: str) -> str:
     except (RedisError, RedisComponentsError) as exc:
         return f"unknown, Redis is unavailable: {one_line(str(exc))}"
     if state.holder is None:
-        return "none is active. Start a worker, or a poller: manage.py runpoller."
+        option = "" if using == "default" else f" --using {using}"
+        return f"none is active. Start a worker, or a poller: manage.py runpoller{option}."
     return f"{state.held_by or 'unknown process'}, active for {short(state.age)}."

@@ -26,6 +26,7 @@ from django_redis_components.dashboard.problems import Problem
 from django_redis_components.dashboard.problems.facts import read_facts
 from django_redis_components.dashboard.problems.finding import find_problems
 from django_redis_components.taskqueue import outbox, registry
+from tests.conftest import components_settings
 from tests.contrib.outbox.support import SITE, nothing_is_sent, row_count, use_outbox
 from tests.dashboard.support import URL, client_of, text_of
 from tests.support import Store
@@ -212,6 +213,12 @@ def test_command_shows_rows_by_connection_and_the_relay(redis_server: Store, tab
     data = json.loads(status("--json", "--using", "default"))
     assert [(row["database"], row["connection"], row["count"]) for row in data["rows"]] == [("default", "default", 3)]
     assert data["rows"][0]["oldest_age_s"] >= 7 * 60
+
+
+def test_command_to_start_a_relay_has_the_connection(redis_server: Store, table: None, settings: Any) -> None:
+    settings.REDIS_COMPONENTS = components_settings(redis_server, far=redis_server.url)
+
+    assert "a poller: manage.py runpoller --using far." in status("--using", "far")
 
 
 def test_command_shows_rows_while_redis_is_away(table: None, settings: Any) -> None:

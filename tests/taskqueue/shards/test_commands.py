@@ -84,6 +84,7 @@ def test_shard_is_empty_once_its_pending_tasks_are_gone(
     with pytest.raises(CommandError, match=r"Shard 'b' is not empty: queue 'mail' has 1 ready, 1 scheduled") as raised:
         call_command("redis", "shards", "empty", "b")
     assert raised.value.returncode == 1
+    assert "New tasks of these queues go to it: mail." in capsys.readouterr().err
 
     set_options(settings, QUEUES={"mail": None, "default": None})
     get_queue("mail").purge()

@@ -277,6 +277,25 @@ def test_dry_run_moves_nothing(shards: TwoShards, capsys: pytest.CaptureFixture[
     assert get_queue("high").info().ready == 4
 
 
+def test_dry_run_names_queues_whose_new_tasks_go_to_the_shard(
+    shards: TwoShards, capsys: pytest.CaptureFixture[str]
+) -> None:
+    high.enqueue(1)
+
+    call_command("redis", "shards", "move", "default", "b", "--dry-run")
+
+    assert "New tasks of these queues go to the shard: high." in capsys.readouterr().err
+
+
+def test_queue_that_is_neither_declared_nor_in_the_shard_is_refused(shards: TwoShards, settings: Any) -> None:
+    high.enqueue(1)
+    with pytest.raises(CommandError, match=r"Queue 'hihg' is not in .* Did you mean 'high'\?"):
+        call_command("redis", "shards", "move", "default", "b", "--queue", "hihg", "--dry-run")
+
+    set_options(settings, QUEUES={"default": None})
+    assert move(queue="high").moved == 1, "tasks of a queue that is no longer declared can be moved"
+
+
 def test_command_asks_for_confirmation(shards: TwoShards) -> None:
     high.enqueue(1)
 

@@ -61,7 +61,7 @@ def _check_info(shard: Shard, info: Any, save: Any, report: Report) -> None:
     saves = save[1].decode() if isinstance(save, list) and len(save) == 2 else None
     report.facts |= {"server": str(server), **server_facts(fields, saves)}
     report.findings.extend(server_findings(fields, saves))
-    report.findings.extend(_replica_findings(shard, int(fields.get("connected_slaves", 0))))
+    report.findings.extend(replica_findings(shard, int(fields.get("connected_slaves", 0))))
     if saves is None and fields.get("aof_enabled") == "0":
         report.skipped.append("Snapshots: CONFIG GET save is not allowed.")
 
@@ -94,8 +94,8 @@ def server_findings(fields: Mapping[str, str], saves: str | None) -> Iterator[Fi
         yield Finding("warning", "no_append_only_file", text, fix, "redis-cli CONFIG SET appendonly yes")
 
 
-def _replica_findings(shard: Shard, replicas: int) -> Iterator[Finding]:
-    """Yield the tasks that wait for more replicas than the server has: each call of theirs waits in vain."""
+def replica_findings(shard: Shard, replicas: int) -> Iterator[Finding]:
+    """Yield the tasks that wait for more replicas than the server has: each call of them waits until its time limit."""
     tasks = [task for task in registry.all_tasks() if task.connection == shard.using]
     found = sorted(task.name for task in tasks if options_to_show(task).min_replicas > replicas)
     if found:

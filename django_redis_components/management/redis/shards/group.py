@@ -27,7 +27,7 @@ VERBS = {
 
 
 class Group(groups.CommandGroup):
-    """Shows the shards of the task queue."""
+    """Shows the shards of the task queue, and moves tasks between them."""
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the commands."""

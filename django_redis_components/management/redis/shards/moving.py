@@ -13,6 +13,7 @@ from django_redis_components.management.progress import Advance, progress
 from django_redis_components.management.redis.queues.operations import count_of_tasks
 from django_redis_components.taskqueue import failpoints
 from django_redis_components.taskqueue.fields import Part
+from django_redis_components.taskqueue.options import check_queue
 from django_redis_components.taskqueue.shards import Shard, named, route_of
 from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, read_depths
 from django_redis_components.taskqueue.store import moves
@@ -72,6 +73,7 @@ class ShardMove:
 
     Raises:
         ValueError: a shard does not exist, both are the same, or tasks of a move to another shard are left.
+        UnknownQueue: the queue is not declared, and has no tasks in the shard.
         redis.exceptions.RedisError: a shard does not answer.
     """
 
@@ -89,6 +91,8 @@ class ShardMove:
             )
         depths = self.source.run(read_depths(self.source, *([queue] if queue else [])))
         self._queues = {depth.name: depth for depth in depths if _listed(depth) or depth.running or depth.waiting}
+        if queue and not self._queues:
+            check_queue(queue)  # one that is no longer declared may have tasks
         #: Tasks that enter a queue later are not moved: the command would not end while the route goes to the shard.
         self._until_us = self.source.run(_read_us(self.source))
         self.moved = 0
@@ -217,7 +221,7 @@ def preview(move: ShardMove) -> CommandResult:
     staying = {queue: each.without_movable() for queue, each in counts.items()}
     text = f"Nothing was moved (dry run). Would move {count_of_tasks(movable)} {move.direction}."
     lines = [text, *(f"Would stay: queue {queue!r}: {each.text}." for queue, each in staying.items() if each.text)]
-    return CommandResult(_data(move, movable, staying, is_dry_run=True), "\n".join(lines))
+    return CommandResult(_data(move, movable, staying, is_dry_run=True), "\n".join(lines), note=_note(move))
 
 
 def perform(move: ShardMove) -> CommandResult:
@@ -229,12 +233,16 @@ def perform(move: ShardMove) -> CommandResult:
     with progress("move", lambda: move.listed, "tasks") as advance:
         left = move.perform(advance)
     text = f"Moved {count_of_tasks(move.moved)} {move.direction}."
-    note = f"New tasks of these queues go to the shard: {', '.join(move.routed)}." if move.routed else ""
+    note = _note(move)
     data = _data(move, move.moved, left, is_dry_run=False)
     if left:
         stays = " ".join(f"Queue {queue!r}: {each.text}." for queue, each in left.items())
         return CommandResult(data, text, note=note, problem=f"Not all tasks of the shard were moved. {stays}")
     return CommandResult(data, text, note=note)
+
+
+def _note(move: ShardMove) -> str:
+    return f"New tasks of these queues go to the shard: {', '.join(move.routed)}." if move.routed else ""
 
 
 def _data(move: ShardMove, moved: int, left: Mapping[str, Left], *, is_dry_run: bool) -> dict[str, Any]:

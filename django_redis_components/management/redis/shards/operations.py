@@ -72,7 +72,7 @@ def check_empty(using: str, name: str) -> CommandResult:
     shard = named(name, using)
     queues, flows, moving, schedules = run(prompt_client(shard), _read_left(shard))
     pending = {queue.name: _pending(queue) for queue in queues if any(_pending(queue).values())}
-    routed = [queue.name for queue in queues if queue.name not in pending and shard in route_of(queue.name, using)]
+    routed = [queue.name for queue in queues if shard in route_of(queue.name, using)]
     added = [schedule.name for schedule in schedules if schedule.is_added]
     failed = sum(queue.failed for queue in queues)
     data = {"shard": name, "pending": pending, "flows": flows, "moving": moving, "schedules": added}
