@@ -90,11 +90,24 @@ def send_over(shards: Sequence[Shard], shard: Shard, message: TaskMessage) -> Fl
         The shard that has the task, and the reply; see `send_with_id`.
     """
     others = [each for each in shards if each != shard]
-    found = (yield Batch([Read("HGETALL", each.record(message.id)) for each in others])) if others else []
-    for other, pairs in zip(others, found, strict=True):
+    found = yield from _find_in(others, message)
+    if found is None:
+        try:
+            return shard, (yield from send_with_id(shard, message))
+        except TaskIdConflict:
+            found = yield from _find_in(others, message)  # another shard has it now, if it was moved just then
+            if found is None:
+                raise
+    return found
+
+
+def _find_in(shards: Sequence[Shard], message: TaskMessage) -> Flow[tuple[Shard, Reply] | None]:
+    """Return which of these shards has the task whose id the caller chose, and the reply; None if none has it."""
+    replies = (yield Batch([Read("HGETALL", each.record(message.id)) for each in shards])) if shards else []
+    for shard, pairs in zip(shards, replies, strict=True):
         if Field.queue.encode() in pairs[::2] or Field.moving.encode() in pairs[::2]:
-            return other, reply_with_id(message, 0, pairs)
-    return shard, (yield from send_with_id(shard, message))
+            return shard, reply_with_id(message, 0, pairs)
+    return None
 
 
 def reply_with_id(message: TaskMessage, reply: Reply, pairs: list[Any]) -> Reply:

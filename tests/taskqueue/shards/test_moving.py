@@ -34,7 +34,7 @@ from django_redis_components.taskqueue import (
 from django_redis_components.taskqueue.fields import Field, Key
 from django_redis_components.taskqueue.shards import Shard, home, named
 from django_redis_components.taskqueue.stats.queue_stats import read_depths
-from django_redis_components.taskqueue.store import control, moves
+from django_redis_components.taskqueue.store import control, moves, task_records
 from django_redis_components.taskqueue.store.messages import TaskMessage, call_for
 from django_redis_components.testing import drain
 from tests.support.processes import Children
@@ -542,6 +542,47 @@ def test_call_that_is_repeated_after_the_move_is_not_accepted_again(shards: TwoS
 
     assert Counter(recorded) == Counter("xy")
     assert 0 < shards.a.raw.pttl(home().record("plain")) <= 60_000
+
+
+def test_chosen_id_of_a_task_in_transit_without_one_is_refused(
+    shards: TwoShards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = high.enqueue(1)
+    seen: list[str] = []
+
+    def enqueue() -> None:
+        with pytest.raises(TaskIdConflict) as raised:
+            high.using(id=result.id).enqueue(1)
+        seen.append(str(raised.value))
+
+    pause_at("after_export", enqueue, monkeypatch)
+    move()
+    enqueue_after_the_move = high.using(id=result.id).enqueue(1)
+
+    assert len(seen) == 1
+    assert note.name in seen[0]
+    assert enqueue_after_the_move.is_duplicate
+
+
+def test_task_that_is_moved_between_two_steps_of_a_repeated_call_is_found(
+    shards: TwoShards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The call has seen that no other shard has the task, and this one has it no more when it is sent."""
+    first = high.using(id="own").enqueue(1)
+    real = task_records.send_with_id
+
+    def send_with_id(*args: Any) -> Any:
+        monkeypatch.undo()
+        move()
+        return real(*args)
+
+    monkeypatch.setattr(task_records, "send_with_id", send_with_id)
+
+    again = high.using(id="own").enqueue(1)
+
+    assert (again, again.is_duplicate, again.state) == (first, True, "ready")
+    drain("high")
+    assert recorded == [1]
 
 
 def test_wait_for_a_task_in_transit_ends_with_its_timeout(shards: TwoShards, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,9 +64,9 @@ local function set_aside(task, at_us)
     redis.call("RENAME", record .. ":errors", aside .. ":errors")
   end
   redis.call("HSET", aside, F.moving, note)
-  redis.call("HSET", record, F.enqueued_at_us, enqueued_us, F.moving, note)
+  redis.call("HSET", record, F.enqueued_at_us, enqueued_us, F.moving, note, F.task_name, name or "")
   if nonce then
-    redis.call("HSET", record, F.nonce, nonce, F.task_name, name, F.body, body)
+    redis.call("HSET", record, F.nonce, nonce, F.body, body)
   end
   redis.call("ZADD", moving, at_us, task.id)
 end
