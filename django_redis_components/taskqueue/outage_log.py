@@ -10,13 +10,15 @@ import threading
 import time
 from collections.abc import Callable
 
-from redis.exceptions import ResponseError
+from redis.exceptions import OutOfMemoryError, ResponseError
 
 from django_redis_components.core.client import retry
 from django_redis_components.core.client.exceptions import SlotMigrating
 
 #: Seconds between two messages about the same outage. Lower: more log lines.
 REMINDER_S = 30.0
+#: Prefixes of errors of a server that accepts no writes: it cannot write to its disk, or has too few replicas.
+_NO_WRITES = ("MISCONF ", "NOREPLICAS ")
 
 
 def describe_error(exc: Exception) -> str:
@@ -30,6 +32,11 @@ def describe_error(exc: Exception) -> str:
 def is_error_reply(exc: BaseException) -> bool:
     """Return whether the server replied with an error that a retry does not resolve."""
     return isinstance(exc, ResponseError) and not isinstance(exc, retry.NOT_EXECUTED_ERRORS)
+
+
+def accepts_no_writes(exc: BaseException) -> bool:
+    """Return whether the server refuses all writes. A script fails at its first one then, so nothing was executed."""
+    return isinstance(exc, OutOfMemoryError) or (isinstance(exc, ResponseError) and str(exc).startswith(_NO_WRITES))
 
 
 class OutageLog:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from redis.exceptions import OutOfMemoryError, RedisError, ResponseError
+from redis.exceptions import RedisError, ResponseError
 
 from django_redis_components.core.circuit_breaker import CircuitBreaker
 from django_redis_components.core.client import connections
@@ -23,7 +23,7 @@ from django_redis_components.core.protocol import BoundedSlotWait, Command, Flow
 from django_redis_components.core.settings import conf
 from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.guarded_logger import logger
-from django_redis_components.taskqueue.outage_log import OutageLog, describe_error
+from django_redis_components.taskqueue.outage_log import OutageLog, accepts_no_writes, describe_error
 from django_redis_components.taskqueue.shard_clients import TIMEOUT_S, prompt_client
 from django_redis_components.taskqueue.shards import Shard, place
 from django_redis_components.taskqueue.store import task_records
@@ -39,8 +39,6 @@ from django_redis_components.taskqueue.store.messages import (
 T = TypeVar("T")
 #: Seconds for which a shard that has failed is left out.
 RETRY_S = 5.0
-#: Prefixes of errors of a server that accepts no writes: it cannot write to its disk, or has too few replicas.
-_NO_WRITES = ("MISCONF ", "NOREPLICAS ")
 #: What is done in several shards: each step is an `OnShard`.
 Steps = Generator[Any, Any, T]
 
@@ -175,7 +173,7 @@ def try_each(route: Sequence[Shard], flow_of: Callable[[Shard], Flow[Any]]) -> S
         try:
             replies = yield OnShard(shard, flow_of(shard))
         except RedisError as exc:
-            if isinstance(exc, NOT_EXECUTED_ERRORS) or _accepts_no_writes(exc):
+            if isinstance(exc, NOT_EXECUTED_ERRORS) or accepts_no_writes(exc):
                 _circuit(shard).failed(shard, exc)
                 error = exc
                 continue
@@ -187,11 +185,6 @@ def try_each(route: Sequence[Shard], flow_of: Callable[[Shard], Flow[Any]]) -> S
             _circuit(shard).answered()
             return Attempt(shard, replies)
     return Attempt(shard, error=error)
-
-
-def _accepts_no_writes(error: RedisError) -> bool:
-    """Return whether a server refuses all writes. A script fails at its first one then, so nothing was executed."""
-    return isinstance(error, OutOfMemoryError) or str(error).startswith(_NO_WRITES)
 
 
 def next_answering(route: Sequence[Shard]) -> Shard:

@@ -12,13 +12,13 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from redis.exceptions import OutOfMemoryError, RedisError
+from redis.exceptions import RedisError
 
 from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.protocol import Call
 from django_redis_components.taskqueue import failpoints
 from django_redis_components.taskqueue.guarded_logger import logger
-from django_redis_components.taskqueue.outage_log import is_error_reply
+from django_redis_components.taskqueue.outage_log import accepts_no_writes, is_error_reply
 from django_redis_components.taskqueue.schedules import definitions
 from django_redis_components.taskqueue.schedules.earlier_shards import copy_states
 from django_redis_components.taskqueue.schedules.recurrence import OneTime
@@ -195,7 +195,7 @@ class Scheduler:
 
     def _record_reply(self, schedule: Schedule, due_ms: int, reply: Any, now_ms: int) -> None:
         if isinstance(reply, RedisError):
-            if not is_error_reply(reply) or isinstance(reply, OutOfMemoryError):
+            if not is_error_reply(reply) or accepts_no_writes(reply):
                 raise reply
             # Of this task alone, for example a key of another type. It is tried again at the next due time or
             # registration. Raised, it would stop the other schedules and, as an outage, the recovery of tasks.

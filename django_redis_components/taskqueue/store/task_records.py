@@ -175,8 +175,11 @@ def _read_moving(shard: Shard, task_id: str) -> Flow[tuple[Fields, list[bytes]]]
     return fields_of(pairs), failures
 
 
-def find(shards: Sequence[Shard], task_id: str) -> Flow[Found]:
+def find(shards: Sequence[Shard], task_id: str, *, is_repeated: bool = False) -> Flow[Found]:
     """The shard that has a task, with its record and its failures.
+
+    Args:
+        is_repeated: whether the task was being moved just now, and had arrived in another shard or was gone.
 
     Raises:
         TaskResultDoesNotExist: all shards have answered, and none has it.
@@ -197,8 +200,8 @@ def find(shards: Sequence[Shard], task_id: str) -> Flow[Found]:
         fields, failures = yield from _read_moving(moving, task_id)
         if Field.queue in fields:
             return moving, fields, failures
-        if not (yield Read("HEXISTS", moving.record(task_id), Field.moving)):
-            return (yield from find(shards, task_id))  # it has arrived since; otherwise it has expired
+        if not is_repeated:  # it has arrived since; or it has expired, or was evicted, in a move that was interrupted
+            return (yield from find(shards, task_id, is_repeated=True))
     for error in replies:
         if isinstance(error, Exception) and not str(error).startswith("WRONGTYPE"):  # see `read`
             raise error

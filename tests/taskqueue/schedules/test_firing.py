@@ -569,6 +569,27 @@ def test_schedule_whose_task_redis_rejects_stops_neither_the_others_nor_the_reco
     assert record.message.startswith("Cannot enqueue schedule broken: Redis rejected it (WRONGTYPE")
 
 
+@pytest.mark.parametrize("option", ["min-replicas-to-write", "maxmemory"])
+def test_schedule_is_enqueued_as_soon_as_the_server_accepts_writes(
+    own_server: Store, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    now_ms = int(server_ms(own_server))
+    poller = poller_of(at(now_ms - 20))
+    announced(poller, own_server, last_ms=now_ms - 1_000)
+
+    def refuse_writes(point: str) -> None:
+        if point == "before_fire":
+            own_server.raw.config_set(option, 1)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(failpoints, "hook", refuse_writes)
+        next_round(poller)
+    own_server.raw.config_set(option, 0)
+    next_round(poller)
+
+    assert len(waiting(own_server)) == 1
+
+
 def test_poller_continues_after_an_error_in_a_round(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -693,3 +694,20 @@ def test_chosen_id_of_a_task_that_was_moved_and_is_gone_is_refused_for_a_minute(
         high.using(id="own").enqueue(1)
 
     assert 0 < shards.a.raw.pttl(home().record("own")) <= 60_000
+
+
+def test_task_that_is_evicted_in_transit_does_not_exist(shards: TwoShards, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = note.enqueue(1)
+    looked = []
+
+    def look() -> None:
+        shards.a.raw.delete(home().key(Key.moving_task, result.id))
+        for read in (partial(get_result, result.id), result.refresh):
+            with pytest.raises(TaskResultDoesNotExist):
+                read()
+            looked.append(read)
+
+    pause_at("after_export", look, monkeypatch)
+    move()
+
+    assert len(looked) == 2
