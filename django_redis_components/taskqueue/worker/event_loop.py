@@ -158,15 +158,21 @@ class EventLoop:
         self._run_taken(loop)
 
     def _run_taken(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Take coroutines for the free permits for which no thread waits."""
-        permits = self._acquire_unwanted()
+        """Take coroutines for the free permits for which no thread waits, then run them.
+
+        All are taken before the first one runs, whose first step may take long: what is buffered meanwhile returns to
+        the queue, and would be leased again and again.
+        """
+        permits, taken = self._acquire_unwanted(), list[Start]()
         try:
             while permits and (start := self.take()) is not None:
                 permits -= 1
-                self._create_task(loop, *start)
+                taken.append(start)
         finally:
             if permits:  # there was nothing to take
                 self._release_untaken(permits)
+            for start in taken:
+                self._create_task(loop, *start)
 
     def _release_untaken(self, permits: int) -> None:
         with self._changed:

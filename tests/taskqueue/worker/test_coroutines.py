@@ -442,6 +442,27 @@ def test_coroutines_that_wait_for_the_loop_wake_it_once(monkeypatch: pytest.Monk
     assert wakeups == [1]
 
 
+def test_loop_takes_all_coroutines_before_the_first_step_of_one() -> None:
+    """Otherwise those behind a long first step would return to the queue."""
+    loop, order, done = EventLoop(3), [], threading.Semaphore(0)
+
+    async def step() -> None:
+        order.append("step")
+
+    def take() -> Any:
+        order.append("take")
+        return (step, lambda task: done.release()) if order.count("take") <= 3 else None
+
+    loop.take = take
+    loop.start()
+    assert loop.acquire_permit(60)
+    loop.run(step, lambda task: done.release())
+    for _ in range(4):
+        assert done.acquire(timeout=60)
+
+    assert "take take step step" in " ".join(order)
+
+
 def test_first_step_that_ends_the_loop_s_thread_elsewhere_is_an_outcome() -> None:
     loop, ended, done = EventLoop(1), [], threading.Semaphore(0)
 
