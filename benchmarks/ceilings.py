@@ -127,7 +127,7 @@ def _content() -> Iterator[tuple[str, int, Callable[[int], object]]]:
     yield f"messaging: send, {MEMBERS} members", 1, lambda _: chat.send("user0", "hello")
     yield "messaging: fetch 10", 1, lambda _: chat.fetch("user1", limit=10)
     views, ranking = PageViews("bench"), Ranking("bench")
-    yield "analytics: a view of its own call", 1, lambda number: views.hit(f"/{number % 50}")
+    yield "analytics: a view in a call for itself", 1, lambda number: views.hit(f"/{number % 50}")
     visitors = UniqueVisitors("bench")
     yield "analytics: a visitor", 1, lambda number: visitors.add(f"user{number}")
     yield "analytics: ranking, add", 1, lambda number: ranking.add(f"member{number % 500}", 1)
