@@ -255,7 +255,7 @@ def replica(own_server: Store, stores: Stores) -> Iterator[LocalServer]:
         die_with_parent=True,
     ).start()
     try:
-        eventually(lambda: own_server.raw.wait(1, 100) == 1, timeout_s=20)
+        eventually(lambda: own_server.raw.wait(1, 100) == 1)
         yield server
     finally:
         os.kill(server.pid, signal.SIGCONT)

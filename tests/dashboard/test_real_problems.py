@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -26,7 +25,6 @@ from tests.management.support import run_command
 from tests.support import Store, eventually
 from tests.support.clocks import ServerClock
 from tests.support.processes import Children
-from tests.support.stores import Stores
 from tests.taskqueue.support import Held, kill_processes, processes_of, queue_worker
 from tests.taskqueue.tasks import hold, note
 from tools.localserver import LocalServer
@@ -42,23 +40,6 @@ def is_known_here_only() -> None:
 @pytest.fixture
 def operator() -> Client:
     return browser("view_overview", "view_failure", "view_worker", "retry_task", "pause_queue")
-
-
-@pytest.fixture
-def replica(own_server: Store, stores: Stores) -> Iterator[LocalServer]:
-    """A replica of ``own_server``, in step with it."""
-    own_server.raw.config_set("repl-diskless-sync-delay", 0)
-    server = LocalServer(
-        directory=stores.new_directory("replica"),
-        extra_args=("--replicaof", f"127.0.0.1 {own_server.servers[0].port}"),
-        die_with_parent=True,
-    ).start()
-    try:
-        eventually(lambda: own_server.raw.wait(1, 100) == 1)
-        yield server
-    finally:
-        os.kill(server.pid, signal.SIGCONT)
-        server.kill()
 
 
 def test_memory_above_the_share(own_server: Store, operator: Client) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
-from django_redis_components.taskqueue import FlowResult, TaskResult, get_queue, registry
+from django_redis_components.taskqueue import FlowResult, TaskContext, TaskResult, get_queue, registry
+from django_redis_components.taskqueue.run_start import result_of_run
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.control import delete_trash
+from django_redis_components.taskqueue.store.job import Job
 from tests.support import Store
 from tests.taskqueue.support import base_key, end_lease, new_fetcher, recover, work_off
 from tests.taskqueue.tasks import echo
@@ -16,6 +21,17 @@ def states(flow: FlowResult) -> list[str]:
     """Read the flow; return the states of its tasks."""
     flow.refresh()
     return [result.state for result in flow.results]
+
+
+_slots = itertools.count()
+
+
+def start_run(task: Any, worker: str = "here:1", using: str = "default") -> tuple[Job, TaskContext]:
+    """Fetch a call of the task; return its job and the context of its run."""
+    [job] = new_fetcher(worker=worker).fetch(f"started{next(_slots)}", 1)
+    _, context = result_of_run(task, job, using)
+    assert context is not None
+    return job, context
 
 
 def has_work(store: Store) -> bool:

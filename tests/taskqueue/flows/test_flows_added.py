@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import os
 import signal
 import threading
+from functools import partial
 from typing import Any
 
 import pytest
@@ -34,11 +34,10 @@ from django_redis_components.taskqueue.middleware import pipeline
 from django_redis_components.taskqueue.run_start import result_of_run
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store import task_control
-from django_redis_components.taskqueue.store.job import Job
 from django_redis_components.taskqueue.worker.execution import execute
 from tests.support import Proxy, Store, run_async
 from tests.support.processes import Children
-from tests.taskqueue.flows.support import make_lucky, states
+from tests.taskqueue.flows.support import make_lucky, start_run, states
 from tests.taskqueue.support import Held, base_key, end_lease, new_fetcher, queue_worker, recover, settle_now, work_off
 from tests.taskqueue.tasks import add, add_and_hold, echo, fail, note, recorded
 
@@ -66,15 +65,7 @@ async def add_pages_async(context: TaskContext, *pages: int) -> list[str]:
     return [result.state for result in await context.flow.aadd(*(note.s(page) for page in pages))]
 
 
-slots = itertools.count()
-
-
-def start(worker: str = "here:1") -> tuple[Job, TaskContext]:
-    """Fetch a task of `split`, and return its job and the context of its run."""
-    [job] = new_fetcher(worker=worker).fetch(f"started{next(slots)}", 1)
-    _, context = result_of_run(split, job, "default")
-    assert context is not None
-    return job, context
+start = partial(start_run, split)
 
 
 def fields(store: Store, flow: FlowResult) -> dict[str, str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import threading
+from functools import partial
 from typing import Any
 
 import pytest
@@ -28,7 +28,7 @@ from django_redis_components.taskqueue.store.job import Job
 from django_redis_components.taskqueue.worker.execution import execute
 from django_redis_components.testing import inline
 from tests.support import Proxy, Store, run_async
-from tests.taskqueue.flows.support import make_lucky, poll, states
+from tests.taskqueue.flows.support import make_lucky, poll, start_run, states
 from tests.taskqueue.support import base_key, end_lease, new_fetcher, queue_key, recover, settle_now, work_off
 from tests.taskqueue.tasks import add, echo, fail, note, recorded
 
@@ -45,15 +45,7 @@ def extend(context: TaskContext, name: str, depth: int = 1) -> str:
     return name
 
 
-slots = itertools.count()
-
-
-def start(name: str = "here:1", using: str = "default") -> tuple[Job, TaskContext]:
-    """Fetch a task of `extend`, and return its job and the context of its run."""
-    [job] = new_fetcher(worker=name).fetch(f"started{next(slots)}", 1)
-    _, context = result_of_run(extend, job, using)
-    assert context is not None
-    return job, context
+start = partial(start_run, extend)
 
 
 def settle(job: Job) -> None:
