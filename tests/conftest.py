@@ -47,6 +47,7 @@ from tests.support.pools import close_pools
 from tests.support.processes import UNMEASURED, Children
 from tests.support.proxy import Proxy
 from tests.support.stores import DEFAULT_STORE, STORES, Store, Stores
+from tests.support.tables import keep_content_types
 from tools.localserver import LocalServer
 
 TESTS = Path(__file__).parent
@@ -67,10 +68,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    """Let Ctrl-C interrupt the processes that tests start.
+    """Let Ctrl-C interrupt the processes that tests start, and tables be emptied quickly.
 
     A shell starts background jobs with SIGINT ignored, and children would inherit that.
     """
+    keep_content_types()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

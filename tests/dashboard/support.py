@@ -88,14 +88,18 @@ def write_queue(store: Store, name: str, *, ready: int = 0, age_s: float = 0.0, 
         states: how many tasks are scheduled, running, failed, unregistered.
     """
     base, now = home().base, now_ms(store)
-    store.raw.zadd(f"{base}:queues", {name: now})
-    for number in range(ready):
-        store.raw.hset(f"{base}:t:{name}-{number}", "e", str(int((now - age_s * 1_000) * 1_000)))
-        store.raw.rpush(f"{base}:q:{name}:ready", f"{name}-{number}")
+    pipe = store.raw.pipeline(transaction=False)
+    pipe.zadd(f"{base}:queues", {name: now})
+    ids = [f"{name}-{number}" for number in range(ready)]
+    for task_id in ids:
+        pipe.hset(f"{base}:t:{task_id}", "e", str(int((now - age_s * 1_000) * 1_000)))
+    if ids:
+        pipe.rpush(f"{base}:q:{name}:ready", *ids)
     for state, count in states.items():
         tasks = {f"{state}-{number}": now + 60_000 * (number + 1) for number in range(count)}
         if tasks:
-            store.raw.zadd(f"{base}:q:{name}:{state}", tasks)
+            pipe.zadd(f"{base}:q:{name}:{state}", tasks)
+    pipe.execute()
 
 
 def write_worker(store: Store, worker: str, *, seen_s: float = 0.0, raw_info: str | None = None, **info: Any) -> None:

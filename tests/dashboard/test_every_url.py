@@ -127,7 +127,9 @@ def test_each_link_of_a_page_may_be_opened(role: str, redis_server: Store) -> No
         if response.status_code == 200:
             links.update(html.unescape(each) for each in re.findall(r'href="([^"#]*)"', response.content.decode()))
 
-    own = [link for link in sorted(links) if link.startswith("/admin/django_redis_components/")]
+    # One link of those that differ only in the values of their parameters, as those to the pages of a list do.
+    kinds = {re.sub(r"=[^&]*", "", link): link for link in sorted(links)}
+    own = [link for link in kinds.values() if link.startswith("/admin/django_redis_components/")]
     refused = {link: status for link in own if (status := client.get(link).status_code) not in (200, 302)}
 
     assert "" not in links

@@ -108,16 +108,14 @@ def test_overview_leads_to_the_page_of_queues_beyond_a_hundred(redis_server: Sto
     assert "1 to 100 of 101" in text_of(viewer.get(unescape(address)).content.decode())
 
 
-@pytest.mark.parametrize(
-    "sort", ["ready", "name", "oldest", "scheduled", "retrying", "running", "failed", "in", "out", "wait"]
-)
-def test_columns_say_how_the_table_is_sorted(sort: str, redis_server: Store, viewer: Client) -> None:
-    fill(redis_server)
+def test_columns_say_how_the_table_is_sorted(redis_server: Store, viewer: Client) -> None:
+    write_queue(redis_server, "mail", ready=1)
 
-    page = Page(viewer.get(URL, {"sort": sort}).content.decode())
+    for sort in ("ready", "name", "oldest", "scheduled", "retrying", "running", "failed", "in", "out", "wait"):
+        page = Page(viewer.get(URL, {"sort": sort}).content.decode())
 
-    [column] = [each for each in page.all("th") if each.get("aria-sort")]
-    assert column["aria-sort"] == ("ascending" if sort == "name" else "descending")
+        [column] = [each for each in page.all("th") if each.get("aria-sort")]
+        assert column["aria-sort"] == ("ascending" if sort == "name" else "descending")
 
 
 def test_unknown_column_is_rejected_with_a_message(redis_server: Store, viewer: Client) -> None:

@@ -141,7 +141,10 @@ def test_invalid_queue_name_in_the_index_of_queues_is_not_shown(
 
 @pytest.mark.unmeasured
 def test_corrupt_values_in_redis_break_no_page(redis_server: Store, operator: Client) -> None:
-    """Each value is written into every key that the pages read; each fifth one also changes the type of the key."""
+    """Each value is written into every key that the pages read; each fifth one also changes the type of the key.
+
+    A page is read in one form for each value, in the other one for the next value.
+    """
     limit = RateLimit("api", "5/m", penalty=(3, 60))
     operator.raise_request_exception = False
     failed = []
@@ -151,12 +154,11 @@ def test_corrupt_values_in_redis_break_no_page(redis_server: Store, operator: Cl
         hit_recorded(limit, "ada")
         Lock("stock", timeout=60).acquire()
         corrupt(redis_server, value, other_type=number % 5 == 4)
-        for address in pages(limit):
-            for form in ("html", "json"):
-                response = operator.get(f"{address}&format={form}")
-                accepted = (200, 404, 503) if address.startswith(TASKS) else (200, 503)
-                if response.status_code not in accepted:
-                    failed.append((value, address, response.status_code))
+        for form, address in enumerate(pages(limit), number):
+            response = operator.get(f"{address}&format={('html', 'json')[form % 2]}")
+            accepted = (200, 404, 503) if address.startswith(TASKS) else (200, 503)
+            if response.status_code not in accepted:
+                failed.append((value, address, response.status_code))
         redis_server.delete_keys()
 
     assert failed == []

@@ -43,10 +43,7 @@ class Store:
     def delete_keys(self) -> None:
         keys = self.keys()
         for start in range(0, len(keys), 1000):
-            pipe = self.raw.pipeline(transaction=False) if not self.is_cluster else self.raw.pipeline()
-            for key in keys[start : start + 1000]:
-                pipe.unlink(key)
-            pipe.execute()
+            self.raw.unlink(*keys[start : start + 1000])
 
 
 @dataclass(frozen=True)
