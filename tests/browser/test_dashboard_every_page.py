@@ -1,4 +1,7 @@
-"""Every page and confirmation of the dashboard in two looks: accessible, as wide as the screen, without errors."""
+"""Every page and confirmation of the dashboard in two looks: accessible, as wide as the screen, without errors.
+
+What a confirmation refuses is shown in one look: the next confirmation is shown in the other one.
+"""
 
 from __future__ import annotations
 
@@ -121,18 +124,18 @@ def test_confirmations_without_what_they_need_are_accessible_and_fit(
     page.context.add_cookies([{"name": django_settings.LANGUAGE_COOKIE_NAME, "value": language, "url": site}])
     problems, statuses = {}, []
 
-    for address in dict.fromkeys(address.partition("?")[0] for address in confirmations(known)):
-        for query in ("", "?state=gone"):
-            response = page.goto(f"{site}{address}{query}")
-            assert response is not None
-            statuses.append(response.status)
-            if response.status not in (400, 404):
-                continue  # it needs none, and is among the pages above
-            if found := page.evaluate(LAYOUT, [width, direction]) + violations(page):
-                problems[f"{address}{query}"] = found
+    for number, address in enumerate(dict.fromkeys(address.partition("?")[0] for address in confirmations(known))):
+        query = ("", "?state=gone")[(number + (scheme == "dark")) % 2]
+        response = page.goto(f"{site}{address}{query}")
+        assert response is not None
+        statuses.append(response.status)
+        if response.status not in (400, 404):
+            continue  # it needs none, and is among the pages above
+        if found := page.evaluate(LAYOUT, [width, direction]) + violations(page):
+            problems[f"{address}{query}"] = found
 
     assert problems == {}
-    assert statuses.count(400) > 30
+    assert statuses.count(400) > 15
     assert set(statuses) <= {200, 400, 404}
 
 
@@ -155,7 +158,7 @@ def test_forms_with_input_that_is_not_accepted_are_accessible_and_fit(
     page.context.add_cookies([{"name": django_settings.LANGUAGE_COOKIE_NAME, "value": language, "url": site}])
     problems, refused = {}, 0
 
-    for address in confirmations(known):
+    for address in confirmations(known)[scheme == "dark" :: 2]:
         page.goto(site + address)
         # The values of fields of other types are set as text, by hand: a browser empties a number that is none.
         fields = page.locator("main form[method=post] :is(input[type=text], textarea):enabled")
@@ -171,4 +174,4 @@ def test_forms_with_input_that_is_not_accepted_are_accessible_and_fit(
             problems[address] = found
 
     assert problems == {}
-    assert refused >= 3
+    assert refused >= 1
