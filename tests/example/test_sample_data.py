@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
 from importlib.metadata import packages_distributions
+from pathlib import Path
 
 import pytest
 
@@ -42,15 +44,24 @@ def populate(env: dict[str, str], *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an empty database."""
+    folder = tmp_path_factory.mktemp("tables")
+    env = os.environ | demo_environment(folder)
+    subprocess.run([sys.executable, "manage.py", "migrate", "-v", "0"], cwd=ROOT, env=env, check=True)
+    return folder
+
+
 @pytest.fixture
-def empty(tmp_path, own_server):
+def empty(tables: Path, tmp_path: Path, own_server):
     """The environment of commands with an empty database and an empty Redis."""
-    env = demo_environment(tmp_path) | {"REDIS_URL": own_server.url}
-    subprocess.run([sys.executable, "manage.py", "migrate", "-v", "0"], cwd=ROOT, env=os.environ | env, check=True)
-    return env
+    shutil.copytree(tables, tmp_path, dirs_exist_ok=True)
+    return demo_environment(tmp_path) | {"REDIS_URL": own_server.url}
 
 
 def test_first_start_has_a_past_on_every_page_and_a_second_one_changes_nothing(empty, own_server, children: Children):
+    """The letters that have failed are delivered when they are retried."""
     printed = populate(empty, "--sample-data")
 
     assert "Sample data 1 of 3" in printed
@@ -78,13 +89,7 @@ def test_first_start_has_a_past_on_every_page_and_a_second_one_changes_nothing(e
     assert "Created 0 members and 0 items." in again
     assert "Sample data" not in again
     assert own_server.raw.dbsize() <= size
-
-
-def test_letters_that_failed_are_delivered_when_they_are_retried(empty, children: Children):
-    populate(empty, "--sample-data")
-
     states = children.call("tests.example.acts:retry_letters", env=empty).result()
-
     assert states == ["successful"] * 9
 
 
