@@ -31,6 +31,7 @@ drc.W031  an autocomplete widget names an index that is not registered
 drc.W032  an index of a model names an attribute that its objects do not have
 drc.W050  the rate limit middleware is installed, but there are no rates
 drc.W054  all tasks of a name go to one shard of a spread queue
+drc.W055  a task has a backoff, but no second attempt
 drc.W070  the monitoring views answer everybody
 ========  ===============================================================================================
 """
@@ -158,7 +159,7 @@ def _unknown_names(label: str, index: Any, names: Sequence[str]) -> Iterator[Che
 
 
 def check_schedules(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
-    """Report tasks, schedules and middleware that cannot be loaded or enqueued (drc.E043 to E049, E053, E054, W054)."""
+    """Report tasks, schedules and middleware that cannot be loaded or enqueued (drc.E043 to E049, E053 to W055)."""
     if conf.validation_errors() or not _has_tasks():
         return []
     from django_redis_components.taskqueue import checks

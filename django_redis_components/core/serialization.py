@@ -1,6 +1,7 @@
 """JSON serialization of arguments and return values. Errors name the path of the value.
 
-Tuples become lists. Dict keys must be strings. NaN and infinities are rejected, because they are not JSON.
+Tuples become lists; named tuples are rejected, because their names would be lost. Dict keys must be strings. NaN and
+infinities are rejected, because they are not JSON.
 """
 
 from __future__ import annotations
@@ -54,6 +55,8 @@ def normalize(value: Any, path: str = "", depth: int = 0) -> Any:
     if depth >= MAX_DEPTH:
         raise ValueError(f"{path[:80]}… is nested deeper than {MAX_DEPTH} levels.")
     if isinstance(value, _LISTS):
+        if kind is not list and kind is not tuple and hasattr(kind, "_fields"):
+            raise _named_tuple(kind, path)
         return [
             item if type(item) in _PLAIN else normalize(item, f"{path}[{index}]", depth + 1)
             for index, item in enumerate(value)
@@ -67,9 +70,18 @@ def normalize(value: Any, path: str = "", depth: int = 0) -> Any:
         }
     if inspect.iscoroutine(value) or inspect.isasyncgen(value) or inspect.isgenerator(value):
         raise _has_not_run(value, path)
+    verb = "Return" if path.startswith("the return value") else "Send"
     raise TypeError(
-        f"{path or 'value'} is a {type(value).__module__}.{type(value).__qualname__}: expected JSON"
-        " (str, int, float, bool, None, and lists and dicts of these). Send an id or a string instead."
+        f"{path or 'value'} is a {kind.__module__}.{kind.__qualname__}: expected JSON"
+        f" (str, int, float, bool, None, and lists and dicts of these). {verb} an id or a string instead."
+    )
+
+
+def _named_tuple(kind: type[Any], path: str) -> TypeError:
+    """Return the error for a named tuple: as a list it would have lost the names that the receiver reads."""
+    return TypeError(
+        f"{path or 'value'} is a {kind.__module__}.{kind.__qualname__}, a named tuple: it would arrive as a list."
+        " Send value._asdict() or list(value)."
     )
 
 

@@ -36,13 +36,21 @@ def check_middleware() -> list[CheckMessage]:
 
 
 def check_options() -> list[CheckMessage]:
-    """Report defaults and routes that are invalid or do not fit a task (drc.E046)."""
+    """Report defaults and routes that are invalid or do not fit a task (drc.E046), and a backoff without use (W055)."""
     _discovered()
+    found: list[CheckMessage] = []
     try:
         defaults.configured()
-        return [Error(problem, id="drc.E046") for task in registry.all_tasks() if (problem := _problem_of(task))]
+        for task in registry.all_tasks():
+            if problem := _problem_of(task):
+                found.append(Error(problem, id="drc.E046"))
+            elif "backoff" in task.declared and task.options.max_attempts == 1:
+                text = f"Task {task.name} has a backoff, but max_attempts is 1: it is never retried."
+                hint = "Set max_attempts=4 for three retries, or silence drc.W055 if calls set it with using()."
+                found.append(Warning(text, hint=hint, id="drc.W055"))
     except ConfigurationError as exc:
         return [Error(str(exc), id="drc.E046")]
+    return found
 
 
 def check_shards() -> list[CheckMessage]:

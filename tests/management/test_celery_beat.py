@@ -10,7 +10,7 @@ import pytest
 from django.db import connection
 
 from django_redis_components.management.jobs.celery_beat import read_translations
-from django_redis_components.taskqueue import ScheduleInfo, schedules
+from django_redis_components.taskqueue import ScheduleInfo, cron, schedules
 from django_redis_components.taskqueue.schedules import schedule as declared
 from tests.management.support import command_data, refusal, run_command
 from tests.support import Store
@@ -234,3 +234,17 @@ def test_entries_that_need_nothing_here_are_no_problem(redis_server: Store, tabl
 
     assert "not needed: a task of Celery itself." in text
     assert [each.name for each in schedules()] == ["good"]
+
+
+def test_an_entry_that_the_code_has_as_a_schedule_is_not_imported(redis_server: Store, tables: None) -> None:
+    cron("0 2 * * MON", tz="Europe/Rome", name="nightly", args=["x"])(note)
+    entry("same", **crontab("0|2|*|*|monday"))
+    entry("another zone", **crontab("0|2|*|*|monday", "UTC"))
+    entry("other arguments", **crontab("0|2|*|*|monday"), args='["y"]')
+    entry("another task", **crontab("0|2|*|*|monday"), task=add.name, args="[1, 2]")
+
+    found = outcomes()
+
+    assert found.pop("same") == "the code has the schedule 'nightly'."
+    assert set(found.values()) == {""}
+    assert {each.name for each in schedules()} == {"nightly", *found}

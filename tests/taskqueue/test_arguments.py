@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import pytest
@@ -166,6 +166,13 @@ def test_subclass_of_int_becomes_an_int(redis_server: Store) -> None:
     assert repr(result.return_value) == "[[1], {}]"
 
 
+class Address(NamedTuple):
+    """Arguments as other queues take them."""
+
+    name: str
+    domain: str
+
+
 HINT = ": expected JSON (str, int, float, bool, None, and lists and dicts of these). Send an id or a string instead."
 LAZY, PROXY = "<locals>.__proxy__", "django.utils.functional.SimpleLazyObject"
 FORM = " the last value of each name would be sent. Pass value.dict() for that, or dict(value.lists()) for all values."
@@ -181,6 +188,14 @@ REFUSED = {
         ({"form": QueryDict("size=1&size=2")},),
         TypeError,
         "args[0]['form'] is a QueryDict, of which only" + FORM,
+    ),
+    "a named tuple": (
+        ({"to": Address("a", "b")},),
+        TypeError,
+        (
+            f"args[0]['to'] is a {__name__}.Address, a named tuple: it would arrive as a list. Send value._asdict() or"
+            " list(value)."
+        ),
     ),
     "set": (({"a": [{1}]},), TypeError, "args[0]['a'][0] is a builtins.set" + HINT),
     "bytes": ((b"raw",), TypeError, "args[0] is a builtins.bytes" + HINT),
@@ -248,7 +263,9 @@ def test_a_return_value_that_is_not_json_fails_the_task(redis_server: Store) -> 
     result.refresh()
     assert result.state == "failed"
     assert result.errors[0].exception_class_path == "builtins.TypeError"
-    assert result.errors[0].message == "the return value['found'][1] is a builtins.object" + HINT
+    assert result.errors[0].message == (
+        "the return value['found'][1] is a builtins.object" + HINT.replace("Send an id", "Return an id")
+    )
     with pytest.raises(TaskFailed, match=r"Last error: builtins\.TypeError: the return value\['found'\]\[1\]"):
         _ = result.return_value
 

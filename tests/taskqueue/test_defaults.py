@@ -284,3 +284,20 @@ def test_route_of_a_task_is_asked_once_for_all_copies(settings: Any) -> None:
     assert asked == [made.name]
     taskqueue_settings(settings, ROUTES=None)
     assert made.queue_name == "default"
+
+
+def test_a_backoff_without_a_second_attempt_is_a_warning(settings: Any) -> None:
+    made = task(backoff=[1, 10])(unattempted)
+    text = f"drc.W055 Task {made.name} has a backoff, but max_attempts is 1: it is never retried."
+
+    assert warnings_about(made) == [text]
+    taskqueue_settings(settings, DEFAULTS={"max_attempts": 3})
+    assert warnings_about(made) == []
+
+
+def unattempted() -> None:
+    """A task that never runs."""
+
+
+def warnings_about(made: Any) -> list[str]:
+    return [f"{each.id} {each.msg}" for each in run_checks(tags=[checks.TAG]) if made.name in each.msg]

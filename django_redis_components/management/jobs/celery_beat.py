@@ -18,6 +18,7 @@ from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.exceptions import InvalidTask
 from django_redis_components.taskqueue.schedules import definitions
 from django_redis_components.taskqueue.schedules.recurrence import encode_moment, moment_ms
+from django_redis_components.taskqueue.schedules.schedule import Schedule, registered
 from django_redis_components.taskqueue.schedules.transfer import NewSchedule, check_name
 
 #: The app's tables start with it.
@@ -143,9 +144,23 @@ def _new(name: str, row: Row, tables: _Tables, using: str) -> NewSchedule:
         fields["options"] = options
     schedule = definitions.parse_fields(name, fields)
     check_name(name, schedule, using)
+    if same := _schedule_of_code(schedule):
+        raise Unneeded(f"the code has the schedule {same.name!r}.")
     if schedule.following(time.time_ns() // 1_000_000) is None:
         raise Untranslatable("nothing is due from now on.")
     return NewSchedule(schedule, paused=None if row["enabled"] else AUTHOR)
+
+
+def _schedule_of_code(schedule: Schedule) -> Schedule | None:
+    """Return the schedule of the code with the same task, times and arguments: with both it would run twice.
+
+    Beat's DatabaseScheduler copies the entries of `beat_schedule` to its tables.
+    """
+
+    def facts(each: Schedule) -> tuple[Any, ...]:
+        return each.task.name, each.recurrence.text.lower(), list(each.args), each.kwargs
+
+    return next((each for each in registered() if facts(each) == facts(schedule)), None)
 
 
 def _times(row: Row, tables: _Tables) -> dict[str, Any]:

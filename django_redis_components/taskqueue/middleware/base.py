@@ -53,7 +53,8 @@ class RunContext:
     Attributes:
         task: the registered task.
         task_result: the task as it was before the run.
-        args, kwargs: the arguments of the function. What `around_run` assigns before `call_next` is passed.
+        args, kwargs: the arguments, without the context of a task that takes one. What `around_run` assigns before
+            `call_next` is passed.
         headers: those that the task was enqueued with.
         values: for middleware, which may keep here what it needs until `on_outcome`.
         others: in `around_run` of a batch, the runs of its other calls. It is called once for all of them, with that of

@@ -234,7 +234,7 @@ class Execution:
         """Call the function within the middleware, and return its value. Only the function can be interrupted."""
 
         def call_next() -> Any:
-            return run.call(func, context.args, context.kwargs, self.limits)
+            return run.call(func, self._arguments_of(context), context.kwargs, self.limits)
 
         for each in reversed(self.middleware):
             call_next = partial(each.around_run, context, call_next)
@@ -245,7 +245,7 @@ class Execution:
         """See `call_in_middleware`."""
 
         def call_next() -> Awaitable[Any]:
-            return run.call(func, context.args, context.kwargs, self.limits)
+            return run.call(func, self._arguments_of(context), context.kwargs, self.limits)
 
         for each in reversed(self.middleware):
             call_next = partial(each.aaround_run, context, call_next)
@@ -307,9 +307,10 @@ class Execution:
 
     def _set_contexts(self, result: TaskResult, context: TaskContext | None) -> None:
         self._task_context = context
-        if context is not None:
-            self.args.insert(0, context)
         self.context = RunContext(result, self.job, self.args, self.kwargs, self._options)
+
+    def _arguments_of(self, run: RunContext) -> list[Any]:
+        return run.args if self._task_context is None else [self._task_context, *run.args]
 
     def _after(self, ack: Ack) -> Ack:
         if ack.outcome not in (SUCCEEDED, Outcome.unregistered):

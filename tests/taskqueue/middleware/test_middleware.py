@@ -30,10 +30,22 @@ from tests.support.processes import Children
 from tests.taskqueue.middleware import samples
 from tests.taskqueue.middleware.samples import called
 from tests.taskqueue.support import SITE, new_fetcher, running_worker, work_off, work_until_finished
-from tests.taskqueue.tasks import add, add_async, fail, note, read_tenant, read_tenant_async, use_context
+from tests.taskqueue.tasks import (
+    add,
+    add_async,
+    fail,
+    note,
+    read_tenant,
+    read_tenant_async,
+    use_context,
+    use_context_async,
+)
 from tests.taskqueue.tenants import tenant
 
 pytestmark = pytest.mark.integration
+
+#: What a task that takes a context is told to call, to report progress.
+PROGRESS = {use_context: ["progress"], use_context_async: ["aprogress"]}
 
 
 @pytest.fixture
@@ -212,13 +224,16 @@ def test_errors_of_other_callbacks_are_logged_and_change_nothing(
     assert [entry[1] for entry in called].count("succeeded") == 3
 
 
-def test_context_of_the_function_is_beside_the_arguments(redis_server: Store, use: Callable[..., None]) -> None:
+@pytest.mark.parametrize("task", [use_context, use_context_async], ids=["function", "coroutine"])
+def test_context_of_the_function_is_beside_the_arguments(
+    redis_server: Store, use: Callable[..., None], task: Any
+) -> None:
     use("Recorder")
-    result = use_context.enqueue(["progress", 1, 2])
-    work_off()
+    result = task.enqueue([*PROGRESS[task], 1, 2])
+    work_until_finished(result)
 
-    result.refresh()
     assert (result.state, result.progress.done) == ("successful", 1)
+    assert called[1] == ("outer", "before", result.id, 1, [[*PROGRESS[task], 1, 2]], {})
 
 
 def test_receivers_of_signals_run_within_the_middleware(
