@@ -72,7 +72,7 @@ def actions() -> dict[str, str]:
 
 
 def command_note(command: WorkerCommand, now: datetime) -> str:
-    """Return who has requested what when, and the outcome."""
+    """Return the author, command, time and outcome of a request."""
     verbs = {
         "quiet": _("Quiet requested by %(author)s at %(time)s: %(outcome)s"),
         "resume": _("Resume requested by %(author)s at %(time)s: %(outcome)s"),
