@@ -105,7 +105,7 @@ def update(shard: Shard, task: Any, task_id: str, changes: Mapping[str, Any]) ->
     """Change a pending task. Return its record.
 
     Args:
-        task: the registered task; None if this process does not know its name.
+        task: the registered task; None if its name is not registered in this process.
         changes: see `TaskChanges`.
 
     Raises:
