@@ -202,7 +202,7 @@ class ModelChanges:
         shown = ", ".join(map(str, primary_keys[:5])) + (", …" if len(primary_keys) > 5 else "")
         logger.warning(
             "%s misses a change of %s %s: %s. %s repairs it.",
-            self._uid, self._model._meta.label, shown, exc, self._repair,
+            self._uid, self._model._meta.label, shown, str(exc).rstrip("."), self._repair,
         )  # fmt: skip
 
 

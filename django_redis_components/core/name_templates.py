@@ -96,7 +96,7 @@ class NameTemplate:
         try:
             found = [field.format_map(values) for field in self._fields]
         except (AttributeError, LookupError, TypeError, ValueError) as exc:
-            raise ValueError(f"{self._where}: {type(exc).__name__}: {exc}.") from exc
+            raise ValueError(f"{self._where}: {type(exc).__name__}: {str(exc).rstrip('.')}.") from exc
         if self._escaped is not None:
             found = [self._escaped.sub(_quoted, value) for value in found]
         *texts, last = self._texts

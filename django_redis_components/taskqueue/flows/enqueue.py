@@ -258,7 +258,9 @@ def message_of(call: Any, metadata: dict[str, Any], task_id: str = "") -> tuple[
     except (TypeError, ValueError) as exc:
         if type(exc) not in (TypeError, ValueError):
             raise  # a subclass may need other arguments
-        raise type(exc)(f"{call.task.name}: {exc}") from None
+        name, text = call.task.name, str(exc)
+        names_task = text.startswith(f"{name} ") or f" of {name} " in text
+        raise type(exc)(text if names_task else f"{name}: {text}") from None
     if call.failure_action != "cancel":
         prepared[1].extra += (Field.on_failure, call.failure_action)
     if not call.failure_counts:
