@@ -90,8 +90,8 @@ def command_note(command: WorkerCommand, now: datetime) -> str:
         "quiet": _("refused, its supervisor is quiet. Resume that."),
         "not_quiet": _("it was not quiet."),
         "threads": _("its system has too few threads."),
-        "queue": _("refused, it does not know one of the queues. Its log names it."),
-        "unknown": _("refused, its release does not know this command."),
+        "queue": _("refused, one of the queues is not declared. Its log names it."),
+        "unknown": _("refused, its release does not support this command."),
         "unavailable": _("Redis did not answer. Send it again."),
     }
     if command.verb not in verbs:
