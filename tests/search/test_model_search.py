@@ -127,7 +127,7 @@ def test_error_for_an_undeclared_name_is_short(users: Users) -> None:
     assert len(str(raised.value)) < 300
 
 
-def test_search_with_a_document_of_its_own_accepts_any_name(redis_server: Store) -> None:
+def test_search_that_overrides_document_accepts_any_name(redis_server: Store) -> None:
     class Custom(Users):
         def document(self, obj: Any) -> Any:
             return super().document(obj)
