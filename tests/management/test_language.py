@@ -13,7 +13,7 @@ from django.utils import translation
 from django_redis_components.locks import Lock
 from django_redis_components.taskqueue import chain, get_queue
 from tests.dashboard.support import fail_with, write_queue, write_schedule, write_worker
-from tests.management.test_redis_command import READS
+from tests.management.support import READS
 from tests.support import Store
 from tests.taskqueue.tasks import add, note
 
