@@ -117,7 +117,7 @@ def wait_once(kind: str, name: str, number: int, grants: list[tuple[float, int]]
 
 
 def be_victims(url: str, kind: str, name: str, count: int) -> None:
-    """Wait, in so many tasks, until somebody ends this process."""
+    """Wait, in this number of tasks, until this process is ended."""
     set_up(url)
 
     async def main() -> None:

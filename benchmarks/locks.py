@@ -1,4 +1,4 @@
-"""Locks and semaphores beside redis-py's Lock: what a free one costs, and how soon the next holder goes on.
+"""Locks and semaphores beside redis-py's Lock: what a free one costs, and how soon the next holder continues.
 
     python -m benchmarks.locks [--rounds 40] [--calls 300] [--seconds 3]
 
@@ -179,7 +179,7 @@ def enter(lock: Any) -> None:
 
 
 def repeated(call: Callable[[], object], calls: int) -> float:
-    """Seconds that so many calls take."""
+    """Seconds that this number of calls takes."""
     begin = time.perf_counter()
     for _ in range(calls):
         call()
@@ -237,7 +237,7 @@ def warm_up(name: str, url: str) -> None:
 
 
 def report(name: str, url: str, seconds: float, processes: int, hold_s: float) -> None:
-    """Let them fight, and print what came of it."""
+    """Run them at the same time, and print the outcome."""
     command = [sys.executable, "-m", "benchmarks.locks", "--fighter", name, url]
     command += ["--seconds", str(seconds), "--hold", str(hold_s)]
     fighters = [
@@ -279,7 +279,7 @@ def turns_of(fighter: subprocess.Popen[str]) -> list[list[float]]:
 
 
 def percentile(values: list[float], share: int) -> float:
-    """The value that so many in a hundred stay below."""
+    """The value that this percentage stays below."""
     if not values:
         return float("nan")
     return sorted(values)[min(len(values) - 1, len(values) * share // 100)]

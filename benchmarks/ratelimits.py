@@ -170,7 +170,7 @@ def hits(hit: Callable[[str], Any], allowed: bool) -> Timed:
 
 
 async def awaited(hit: Callable[[str], Any], calls: int) -> float:
-    """Seconds that so many hits take, one after the other."""
+    """Seconds that this number of hits takes, one after the other."""
     begin = asyncio.get_running_loop().time()
     for _ in range(calls):
         await hit("key")

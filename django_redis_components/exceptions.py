@@ -1,6 +1,6 @@
 """The base classes of the exceptions of this package, and the exceptions that several components raise.
 
-Each component has a base class of its own, such as `locks.LockError`; all of them are a `RedisComponentsError`. Errors
+Each component has its own base class, such as `locks.LockError`; all of them are a `RedisComponentsError`. Errors
 of the connection are those of redis-py.
 """
 

@@ -19,7 +19,7 @@ from pathlib import Path
 #: More failed tests than this are a broken product: none of them is run again.
 MAX_RERUNS = 10
 
-#: Start of the line before a test is run again.
+#: Start of the text before a test is run again.
 RERUN = "--- again, alone: "
 
 #: pytest's exit code for "tests were run, and some failed".

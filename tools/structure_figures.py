@@ -2,7 +2,7 @@
 
     python tools/structure_figures.py
 
-It starts a server and a worker of its own. The figures of an operation are those of one call after many others, when
+It starts its own server and worker. The figures of an operation are those of one call after many others, when
 everything is connected and cached: the modules of the package whose functions it calls, and the number of these calls
 (`sys.setprofile`; the resumption of a generator counts as a call). A task's figures are those of the worker's thread
 from inside one task to inside the next one: the end of the first, one round trip, the start of the second; its success

@@ -1,4 +1,4 @@
-"""A Cluster on this machine, each node with or without a network namespace of its own."""
+"""A Cluster on this machine, each node with or without its own network namespace."""
 
 from __future__ import annotations
 

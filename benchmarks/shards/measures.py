@@ -138,7 +138,7 @@ def strict(low: int, high: int, run_s: float) -> None:
 
 
 def idle(shards: int, processes: int, seconds: float) -> None:
-    """Print the commands a second of idle worker processes in each shard, each on a server of its own."""
+    """Print the commands a second of idle worker processes in each shard, each on a separate server."""
     print(
         "| shards | processes | commands/s of a shard for each process, with those of scripts"
         " | connections of a shard | blocked |"

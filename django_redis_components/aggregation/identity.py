@@ -18,7 +18,7 @@ class FileIdentity:
     """The records of a file.
 
     Attributes:
-        id: of its own record.
+        id: of its record.
         family: ids of the files that it is a copy of: rotated, copied or compressed.
         is_proven: whether most lines that were counted of it are requests.
     """

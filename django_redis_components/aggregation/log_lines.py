@@ -23,7 +23,7 @@ LOG_FORMATS: tuple[LogFormat, ...] = ("auto", "common", "combined", "vhost_combi
 #: Text in quotes with escapes. Possessive, so that a line of any length is matched in linear time.
 _QUOTED = r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"'
 _TIME = r"\[(\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4})\]"
-#: The address has a group of its own where nothing is written around it, which is the fast way.
+#: The address has a separate group where nothing is written around it, which is the fast way.
 _COMMON = re.compile(rf"(?:([\da-fA-F:.]++) - )?.*?{_TIME} {_QUOTED} (\d{{3}}) (?:\d+|-)(?: {_QUOTED} {_QUOTED})?")
 #: Fields before the time among which an address is looked for. The user is one of them, and may be any text.
 _MAX_FIELDS = 32
@@ -78,7 +78,7 @@ def parser_for(name: LogFormat) -> Callable[[bytes], LogEntry | None]:
 def parse_line(line: bytes) -> LogEntry | None:
     """Return the request of a line of any format; None if it is none.
 
-    What syslog, containers and supervisors write before the line is skipped.
+    Prefixes by syslog, containers and supervisors are skipped.
     """
     if line.startswith(b"{"):
         return _any_json(line)
@@ -238,7 +238,7 @@ def _day(time: Any) -> date | None:
 
 
 def _in_seconds(number: float) -> float:
-    """Return the seconds of a time whose unit is told from its size: seconds of today have ten digits."""
+    """Return the seconds of a time whose unit follows from its size: seconds of today have ten digits."""
     for divisor in (1e9, 1e6, 1e3):
         if abs(number) >= _MAX_SECONDS * divisor / 1e3:
             return number / divisor

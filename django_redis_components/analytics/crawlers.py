@@ -2,7 +2,7 @@
 
 Two rules decide, and the settings ``EXCLUDE_AGENTS`` and ``COUNT_AGENTS`` add to them and take from them:
 
-- A browser names the system that it runs on. Almost no library, probe or crawler of its own make does.
+- A browser names the system that it runs on. Almost no library, probe or custom crawler does.
 - A machine that looks like a browser names its kind, its product or a URL.
 
 The lists are from User-Agents that were seen, and are tested with those of ``tests/analytics/agents``. They are plain

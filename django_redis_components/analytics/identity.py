@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 COOKIE = "drc_visitor"
 #: Maximum age of the cookie in seconds; browsers allow at most 400 days.
 COOKIE_AGE_S = 400 * 86_400
-#: The cookie of a visitor who is not counted, and its value.
+#: The cookie that excludes a visitor from the counts, and its value.
 OPT_OUT_COOKIE, OPTED_OUT = "drc_analytics", "off"
 #: Time for which a salt is kept after its period, for batches that were delayed and processes whose clock is behind.
 SALT_KEPT = timedelta(days=1)

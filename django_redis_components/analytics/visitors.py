@@ -118,7 +118,7 @@ class UniqueVisitors(SiteCounter):
     def series(self, start: date, end: date | None = None, *, unit: Unit = "day") -> dict[date, Estimate]:
         """Return the visitors of each period from that of `start` to that of `end`, in order.
 
-        Their sum is not the `count` of the range, because a visitor may come back.
+        Their sum is not the `count` of the range, because a visitor may return.
 
         Args:
             unit: "hour", "day", "week" or "month". Hours need times (``datetime``).

@@ -104,7 +104,7 @@ class PrefixIndex(DeletableComponent):
                 matches all entries.
             limit: maximum number of suggestions, 1 to 1,000.
             recents: recent choices to list first. A list on another server, and each list on a Cluster, is read
-                before, in a round trip of its own.
+                before, in a separate round trip.
             typos: append entries whose terms start with the prefix after one correction: a character is missing,
                 superfluous, different or exchanged with its neighbor, but not the first. For prefixes of four
                 characters or more that have fewer than `limit` entries: a second round trip of at most 300 lookups.

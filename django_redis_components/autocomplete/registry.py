@@ -251,7 +251,7 @@ def register(name: str | RegisteredIndex | type[RegisteredIndex], **options: obj
 def _check_scopes(source: RegisteredIndex) -> None:
     """Raise unless the keys of an index and of the scopes of others are different.
 
-    Otherwise whoever may query one of them reads the other: scope b of index a is stored as the index a:b.
+    Otherwise a user who may query one of them reads the other: scope b of index a is stored as the index a:b.
     """
     for other in registered():
         outer, inner = (source, other) if len(source.name) < len(other.name) else (other, source)

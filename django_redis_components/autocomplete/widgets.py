@@ -111,7 +111,7 @@ class AutocompleteInput(forms.Widget):
         return context
 
     def _forward(self, data: Mapping[str, Any], name: str) -> None:
-        """Set the scope that the submitted values of other fields determine. Each form has widgets of its own."""
+        """Set the scope that the submitted values of other fields determine. Each form has its own widgets."""
         index_source = get_index(self.index)
         if index_source.forward:
             before, dash, _ = name.rpartition("-")

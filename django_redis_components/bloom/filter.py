@@ -34,7 +34,7 @@ class BloomFilter(DeletableComponent):
         error_rate: probability of a wrong "yes", 1e-9 to 0.5.
         scaling: whether the filter grows beyond its capacity, by layers; it starts with half of the error rate, and
             so 14 % more bits. Otherwise the error grows, and a warning is logged.
-        parts: number of parts, 1 to 64, each in a Cluster slot of its own. The hash of an item selects its part.
+        parts: number of parts, 1 to 64, each in its own Cluster slot. The hash of an item selects its part.
         using: connection alias.
 
     The parameters are stored with the filter. A filter of the same name with others raises `FilterMismatch`.

@@ -69,7 +69,7 @@ class Declaration:
 
 
 class KnownState(NamedTuple):
-    """What a process knows of a part: the part of its keys, the layers that it may get, and the keys of those it has.
+    """The state of a part as known to a process: generation, possible layers, and the keys of existing ones.
 
     The sizes are the stored ones: another version of this package may have created the filter.
     """

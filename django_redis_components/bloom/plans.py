@@ -40,7 +40,7 @@ class BloomPlan:
 
 
 def estimated_items(plan: BloomPlan, set_bits: int) -> float:
-    """Return the number of items that set so many bits: -m/k ln(1 - X/m) (Swamidass and Baldi, 2007)."""
+    """Return the number of items that set this number of bits: -m/k ln(1 - X/m) (Swamidass and Baldi, 2007)."""
     return -plan.bits / plan.hashes * math.log(1 - min(set_bits, plan.bits - 1) / plan.bits)
 
 

@@ -42,7 +42,7 @@ class TopKInfo:
         name: of the list.
         counters, used: items that may have a counter, and those that have one.
         total: sum of all that was added.
-        max_error: an item that is not in the list occurred at most so often, and no count is too large by more.
+        max_error: largest possible count of an item that is not in the list, and largest error of a count.
     """
 
     name: str

@@ -25,7 +25,7 @@ component                 the base class of named objects
 settings/                 `REDIS_COMPONENTS`: see below
 client/                   from an alias to the socket: see below
 leasing/                  leases of locks and semaphores: see below
-observability/            what the dashboard is told: see below
+observability/            reports to the dashboard: see below
 circuit_breaker           skipping Redis after failures
 decorators                decorators that run a function inside a context manager
 name_templates            names of decorated calls, as templates over their arguments
@@ -83,7 +83,7 @@ calls                     script calls, repeated by token
 renewal, background       the thread that renews leases and reports lost ones
 holder                    the description of a holder, for operators
 operators                 the release by an operator
-forced_release            what the holder is told of it
+forced_release            the notice of it to the holder
 ========================  ==========================================================================
 
 Observability:

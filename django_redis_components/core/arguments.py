@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date, datetime
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -197,9 +198,9 @@ def check_mapping(value: object, what: str, items: str = "values by name") -> Ma
 
 
 def short_repr(value: object) -> str:
-    """Return the repr of a value for an error, shortened."""
+    """Return the repr of a value for an error, shortened; of a date or datetime its text."""
     try:
-        representation = repr(value)
+        representation = str(value) if type(value) in (date, datetime) else repr(value)
     except Exception:  # noqa: BLE001 - an integer of more digits than Python converts, or the site's own __repr__
         kind = type(value)  # `isinstance` would use the site's own __class__
         return f"an integer of {int.bit_length(value)} bits" if issubclass(kind, int) else f"<{class_name(kind)}>"  # type: ignore[arg-type]

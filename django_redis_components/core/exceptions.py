@@ -60,7 +60,7 @@ def must_raise(exc: BaseException) -> bool:
     """Return whether an exception in the site's code concerns our code that called it, which then raises it again.
 
     An interruption does, and what ends the main thread, such as KeyboardInterrupt. In another thread, SystemExit and
-    the like would end that thread, and nobody would notice. The class is examined, not the instance, whose `__class__`
+    the like would end that thread unnoticed. The class is examined, not the instance, whose `__class__`
     may be the site's code.
     """
     kind = type(exc)

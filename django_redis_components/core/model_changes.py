@@ -35,7 +35,7 @@ T = TypeVar("T")
 class ModelChanges:
     """Calls a function with primary keys after the commit of each `save`, `delete` and change of a relation.
 
-    It follows the model, its proxies, parents and children; rows of a relation that has a model of its own; and the
+    It follows the model, its proxies, parents and children; rows of a relation that has its own model; and the
     deletion of objects of a relation. Signals name one class each, so that other models keep fast deletions.
 
     Args:
@@ -144,7 +144,7 @@ class ModelChanges:
             vars(instance._state)[self._uid] = former
 
     def _on_row(self, sender: type[models.Model], instance: models.Model, using: str, **_: Any) -> None:
-        """Follow a row of a relation that has a model of its own."""
+        """Follow a row of a relation that has its own model."""
         former = vars(instance._state).pop(self._uid, {})
         for name in self._relations:
             if self._through(name) is sender:
@@ -202,7 +202,7 @@ class ModelChanges:
         shown = ", ".join(map(str, primary_keys[:5])) + (", …" if len(primary_keys) > 5 else "")
         logger.warning(
             "%s misses a change of %s %s: %s. %s repairs it.",
-            self._uid, self._model._meta.label, shown, exc, self._repair,
+            self._uid, self._model._meta.label, shown, str(exc).rstrip("."), self._repair,
         )  # fmt: skip
 
 

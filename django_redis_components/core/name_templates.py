@@ -10,7 +10,7 @@ So in a template of several fields percent signs and the first character of each
 in URLs: "page:{owner}:{slug}" gives "page:a:b%3Ac" and "page:a%3Ab:c". Fields without a text between them, or with one
 that an escape may contain, are separated by "%,". The only field of a template stays as it is.
 
-Whoever uses the name validates or hashes it: values may contain anything.
+The caller validates or hashes the name: values may contain anything.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class NameTemplate:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The fields of the template, each as a template of its own; none of a constant or a function."""
+        """The fields of the template, each as a separate template; none of a constant or a function."""
         return tuple(self._fields)
 
     def format(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
@@ -96,7 +96,7 @@ class NameTemplate:
         try:
             found = [field.format_map(values) for field in self._fields]
         except (AttributeError, LookupError, TypeError, ValueError) as exc:
-            raise ValueError(f"{self._where}: {type(exc).__name__}: {exc}.") from exc
+            raise ValueError(f"{self._where}: {type(exc).__name__}: {str(exc).rstrip('.')}.") from exc
         if self._escaped is not None:
             found = [self._escaped.sub(_quoted, value) for value in found]
         *texts, last = self._texts

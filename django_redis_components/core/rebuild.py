@@ -66,7 +66,7 @@ class Rebuild(ABC, Generic[Item]):
 
     @abstractmethod
     def abandon(self) -> Flow[Any]:
-        """Delete what was loaded, if the rebuild is the active one."""
+        """Delete the loaded data, if the rebuild is the active one."""
 
     def run(self, client: SyncClientProtocol, items: Iterable[Item]) -> int:
         """Rebuild in this thread; return the number of items.

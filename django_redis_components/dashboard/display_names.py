@@ -1,6 +1,6 @@
 """Names of users and chats that the site's function returns for their ids: ``DASHBOARD["NAMES"]``.
 
-The function runs in a thread of its own, because a page must not wait for it: after `LIMIT_S` the page shows the ids.
+The function runs in a separate thread, because a page must not wait for it: after `LIMIT_S` the page shows the ids.
 """
 
 from __future__ import annotations

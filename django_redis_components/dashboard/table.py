@@ -20,7 +20,7 @@ class Column(Generic[Row]):
 
     Attributes:
         key: its name, in the query string that sorts by it.
-        label: the heading; it may be a lazy translation. On narrow pages, whose rows are cards, it stands in each cell.
+        label: the heading; it may be a lazy translation. On narrow pages, whose rows are cards, each cell has it.
         value: returns what the cell of a row shows: a text, a whole number, a `Cell`, or None for a dash.
         kind: "number" (on the right), "whole" (a text that may be long), "name" (the heading of the row), or "".
         total: returns what the cell below all rows shows, for these rows.

@@ -44,7 +44,7 @@ class CacheOptions:
             encoded = body.encode() if isinstance(body, str) else body
         except (TypeError, ValueError) as exc:  # UnicodeEncodeError is a ValueError
             raise TypeError(
-                f"{function_name(self.func)}() returned a value that cannot be stored: {exc}. "
+                f"{function_name(self.func)}() returned a value that cannot be stored: {str(exc).rstrip('.')}. "
                 "Pass dumps= and loads= to @cached."
             ) from exc
         if not isinstance(encoded, bytes):

@@ -122,7 +122,7 @@ def command_error(error: Exception) -> CommandError:
 
 
 def system_user() -> str:
-    """Return the name of the system user, who is recorded as the author of a change; "" without one."""
+    """Return the name of the system user, to be recorded as the author of a change; "" without one."""
     try:
         return getpass.getuser()
     except (ImportError, KeyError, OSError):  # a container's user may have no name, and Windows no `pwd`

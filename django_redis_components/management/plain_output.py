@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandParser, DjangoHelpFo
 
 #: Name of the handler of characters that a stream cannot encode.
 _ERRORS = "django_redis_components.plain"
-#: What stands for characters of the package's own texts. Others are escaped.
+#: Replacements of characters in the package's own texts. Others are escaped.
 _PLAIN = {"…": "...", "≈": "~", "→": "->", "–": "-", "—": "-", "×": "x", "·": "-", "“": '"', "”": '"', "’": "'"}
 
 

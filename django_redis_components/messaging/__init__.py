@@ -4,7 +4,7 @@ Guarantees:
 
 - A message that was accepted is fetched at least once by each member, until the member acknowledges it (`ack`).
 - All members get the messages of a chat in one order, that of their ids. No lock is involved.
-- `send` moves nobody's last seen id, so that neither other members' messages nor own ones on another device are missed.
+- `send` changes no last seen id, so that neither other members' messages nor own ones on another device are missed.
 - `send` is safe to repeat: with a key for a day (the newest 10,000), and without one after a lost reply.
 - Messages that all members have read are removed, except the newest ones; messages that a member has not read are
   removed only beyond the limits of `Retention`, and the next fetch says ``truncated``.

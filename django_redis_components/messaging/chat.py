@@ -244,7 +244,7 @@ class Chat(DeletableComponent):
         return await self._arun(self._wait_for_message(user, timeout, after, revision))
 
     def join(self, user: User, *, history: int = 0) -> None:
-        """Add a member, who sees what is sent from now on. Nothing changes for a user who is a member already.
+        """Add a member, who sees messages sent from now on. Nothing changes for a present member.
 
         A user who leaves and joins again sees nothing of before either.
 
@@ -264,7 +264,7 @@ class Chat(DeletableComponent):
     def leave(self, user: User) -> None:
         """Remove a member. The last one takes the chat along: all its keys are deleted, and sends are refused.
 
-        A user who is not a member, or a chat that does not exist, is ignored.
+        A non-member, or a chat that does not exist, is ignored.
         """
         self._run(self._leave(user))
 

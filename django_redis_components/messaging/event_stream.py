@@ -42,7 +42,7 @@ MIN_BACKOFF_S, MAX_BACKOFF_S = 0.5, 5.0
 #: Seconds after which a browser connects again that did so while Redis was unavailable.
 RECONNECT_S = 5.0
 
-#: Compression would hold events back, and GZipMiddleware makes each event a gzip file of its own, of which browsers
+#: Compression would hold events back, and GZipMiddleware makes each event a separate gzip file, of which browsers
 #: read only the first.
 _HEADERS = {"Content-Type": "text/event-stream", "Content-Encoding": "identity", "X-Accel-Buffering": "no"}
 

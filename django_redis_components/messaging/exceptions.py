@@ -46,7 +46,7 @@ class ChatFull(MessagingError):
 
 
 class NotMember(MessagingError):
-    """Raised when a user who is not a member of the chat uses it.
+    """Raised when a non-member of the chat uses it.
 
     Attributes:
         chat_id: id of the chat.

@@ -1,4 +1,4 @@
-"""Who is present, and who is typing: entries that expire."""
+"""Present and typing users: entries that expire."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class Reconciliation:
     Attributes:
         chats: chats of the server.
         added: chats that were missing in the index of a member.
-        removed: chats in the index of a user who is no member.
+        removed: chats in the index of a non-member.
     """
 
     chats: int = 0

@@ -285,7 +285,7 @@ async def _auser(request: HttpRequest) -> str:
 
 
 def _id_of(user: Any) -> str:
-    """Return the id of a user who is signed in. Without an authentication middleware there is no user."""
+    """Return the id of an authenticated user. Without an authentication middleware there is no user."""
     if user is None or not user.is_authenticated:
         raise MessagingRequestError(401, gettext("Sign in to read messages."))
     try:

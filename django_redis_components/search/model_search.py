@@ -235,7 +235,7 @@ class ModelSearch:
         write_documents(self.index, {id_: None for id_, key in keys.items() if key is None})
 
     def _check_names(self, options: Mapping[str, Any]) -> None:
-        """Refuse a name that finds nothing; a class with a `document` of its own may have more than it declares."""
+        """Refuse a name that finds nothing; a class that overrides `document` may have more than it declares."""
         if type(self).document is not ModelSearch.document:
             return
         for what in ("facets", "filters"):

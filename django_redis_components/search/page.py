@@ -66,7 +66,7 @@ class SearchPage(Page[Hit]):
         number: of the page, from 1.
         paginator: its `count` is the number of documents in the result, `num_pages` that of the pages of the first
             1,000, and `per_page` that of the documents of a page.
-        is_partial: whether more documents may match: a word is in so many that only the first were ranked, or the query
+        is_partial: whether more documents may match: a word is in too many, so only the first were ranked, or the query
             has too many words; see `ParsedQuery.dropped`. Or facets were counted in the first documents only, because
             they have too many values.
         facets: for each facet that was asked for, its values with the number of documents, at most 50.

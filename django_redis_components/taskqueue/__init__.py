@@ -27,7 +27,7 @@ registry                    tasks by name and alias; a name from Redis is looked
 call_signature, json_codec  arguments: checked at the call; JSON encoding of further types
 sealing                     arguments that are encrypted before they leave the process
 enqueue, on_commit          a call becomes a message, which is sent at once or on commit; whose commit that is
-sending                     one task or many at once, and what is known of them when Redis fails
+sending                     one task or many at once, and their state when Redis fails
 placement, routing          the key by which tasks of a spread queue are placed; shards of which any may have a task
 replication                 the option `min_replicas`: waiting until replicas have what was sent
 outbox                      rows of `contrib.outbox`: what a database keeps until it is sent

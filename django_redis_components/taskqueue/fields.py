@@ -120,7 +120,7 @@ class Part:
     offered = "offered"
     #: Zset, all scores 0: "group\tpriority\tenqueued_at_us\tid" of ready tasks of groups.
     grouped = "grouped"
-    #: Zset of groups with ready tasks by the number of their next turn; a fraction counts what the turn has started.
+    #: Zset of groups with ready tasks by the number of their next turn; a fraction counts the starts in the turn.
     #: Batches that are not full by `Turn.filling` and the time in milliseconds at which they start.
     turns = "turns"
     #: Hash group -> "since_ms|JSON" of paused groups.

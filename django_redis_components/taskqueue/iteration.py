@@ -230,13 +230,13 @@ def check_queryset(queryset: QuerySet[Any]) -> None:
 
     Raises:
         TypeError: it does not return objects of its model.
-        ValueError: it has an order of its own, is sliced, or combines others.
+        ValueError: it is ordered or sliced, or combines others.
     """
     query, about = queryset.query, f"source is a queryset of {queryset.model._meta.label}"
     if queryset._fields is not None:  # type: ignore[attr-defined]
         raise TypeError(f"{about} with values(): expected one of objects. Use only() to read few columns.")
     if query.order_by or query.extra_order_by or not query.standard_ordering:
-        raise ValueError(f"{about} with an order of its own: iterate() reads it in the order of key. Remove it.")
+        raise ValueError(f"{about} with order_by() or reverse(): iterate() reads it in the order of key. Remove it.")
     if query.is_sliced:
         raise ValueError(f"{about} that is sliced: iterate() reads all rows in pages. Use filter().")
     if query.combinator:
@@ -244,7 +244,7 @@ def check_queryset(queryset: QuerySet[Any]) -> None:
 
 
 def unique_field(model: Any, key: str) -> Field[Any, Any]:
-    """Return the field of this name, by which each row has a place of its own.
+    """Return the field of this name, whose values order all rows without ties.
 
     Raises:
         ValueError: there is none, it is not unique, or it may be NULL.
@@ -255,7 +255,7 @@ def unique_field(model: Any, key: str) -> Field[Any, Any]:
         field: Field[Any, Any] = options.get_field(key)
     except FieldDoesNotExist:
         raise ValueError(f"{text}. There is no such field.") from None
-    constraints = field.model._meta.total_unique_constraints  # an inherited field has those of its own model
+    constraints = field.model._meta.total_unique_constraints  # an inherited field has those of its model
     is_unique = getattr(field, "unique", False) or any(each.fields == (key,) for each in constraints)
     if not is_unique or field.null or not field.concrete:
         raise ValueError(f"{text}. Rows with equal values would be left out.")

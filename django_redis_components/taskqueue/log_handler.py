@@ -279,7 +279,7 @@ class WorkerLogHandler(logging.StreamHandler[Any]):
             super().flush()
 
     def add_success(self, job: Job) -> bool:
-        """Have the line of a task that has succeeded written without a record; return False if one is necessary."""
+        """Write the line of a succeeded task without a record; return False if one is necessary."""
         if self.buffer is None or not self._is_alone():
             return False
         self._successes.append((time.time_ns() // 1_000_000, job))
@@ -289,7 +289,7 @@ class WorkerLogHandler(logging.StreamHandler[Any]):
         """Put the lines of successes into the buffer."""
         while self._successes and self.buffer is not None:
             try:
-                with self._successes_lock:  # afterwards the lines of this thread are there, whoever has formatted them
+                with self._successes_lock:  # afterwards the lines of this thread are there, formatted by any thread
                     self.buffer.append(self._success_lines().encode(*self._encoding))
             except Exception:
                 logger.exception("The success of some tasks cannot be logged.")
@@ -323,7 +323,7 @@ def _is_patched() -> bool:
 
 
 def new_buffer() -> LogBuffer | None:
-    """Return a buffer for a worker process that is to be forked; None without our handler, or if it has no file."""
+    """Return a buffer for the next worker process; None without our handler, or if it has no file."""
     global _lock_file
     try:
         if installed is None:

@@ -32,7 +32,7 @@ MAX_COMMAND_LINE = 160
 
 
 class PoolChange(NamedTuple):
-    """A changed value, who has changed it, and whether processes that start later take it."""
+    """A changed value, its author, and whether processes that start later take it."""
 
     value: str
     author: str

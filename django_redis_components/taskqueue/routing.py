@@ -129,7 +129,7 @@ class Attempt:
 
 @dataclasses.dataclass(slots=True)
 class SendingOutcome:
-    """What became of tasks that were sent to several shards.
+    """The outcome of tasks that were sent to several shards.
 
     Attributes:
         replies: of those that were accepted, by their numbers.

@@ -1,4 +1,4 @@
-"""Sending prepared tasks: one, or many at once, and what is known of them when Redis fails."""
+"""Sending prepared tasks: one, or many at once, and their state when Redis fails."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def _send_over(prepared: Prepared) -> Steps[SendingOutcome]:
 def _settle_many(
     prepared: Prepared, outcome: SendingOutcome
 ) -> tuple[list[TaskResult], tuple[Exception, Exception | None] | None]:
-    """Record what became of tasks that were sent to several shards.
+    """Record the outcome of tasks that were sent to several shards.
 
     Returns:
         The results of those that were accepted; and the error of `send_many` with its cause, None without one.

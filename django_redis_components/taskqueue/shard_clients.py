@@ -190,7 +190,7 @@ def shard_of_key(shards: Sequence[Shard], key: Any) -> Shard:
 
 
 class ShardsClient:
-    """A client of several shards on several servers, or primaries of a Cluster. It has no connections of its own."""
+    """A client of several shards on several servers, or primaries of a Cluster. It uses their connections."""
 
     def __init__(self, shards: Sequence[Shard], client_of: Callable[[str], SyncClientProtocol]) -> None:
         self._shards = shards

@@ -76,7 +76,7 @@ class Outcome(StrEnum):
     cancelled = "cancelled", OutcomeCounter.cancelled, State.cancelled, pgettext_lazy("a run", "Cancelled")
     #: It had not started when it expired.
     expired = "expired", OutcomeCounter.expired, State.expired, pgettext_lazy("tasks", "Expired")
-    #: The worker does not know its name.
+    #: Its name is not registered in the worker.
     unregistered = (
         "unregistered",
         OutcomeCounter.unregistered,

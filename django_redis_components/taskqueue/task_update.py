@@ -105,7 +105,7 @@ def update(shard: Shard, task: Any, task_id: str, changes: Mapping[str, Any]) ->
     """Change a pending task. Return its record.
 
     Args:
-        task: the registered task; None if this process does not know its name.
+        task: the registered task; None if its name is not registered in this process.
         changes: see `TaskChanges`.
 
     Raises:
@@ -136,7 +136,7 @@ def update(shard: Shard, task: Any, task_id: str, changes: Mapping[str, Any]) ->
     if code is UpdateReply.missing:
         raise TaskResultDoesNotExist(task_id)
     if code is UpdateReply.expiry_passed:
-        raise InvalidTask(f"expires={changes['expires']!r}: this time has passed. cancel() cancels the task.")
+        raise InvalidTask(f"expires={short_repr(changes['expires'])}: this time has passed. cancel() cancels the task.")
     if code is UpdateReply.key_taken:
         raise UniqueKeyConflict(task_id, rest[1].decode())
     record = task_records.fields_of(rest[0])

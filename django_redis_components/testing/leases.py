@@ -17,7 +17,7 @@ Held = Lock | MultiLock | ReadLock | WriteLock | Semaphore
 def held_elsewhere(lock: str | Held) -> Iterator[None]:
     """Hold a lock, or all free permits of a semaphore, within the block, as another thread.
 
-    The code under test meets a lock that somebody else holds: its `acquire` waits, fails or is skipped.
+    The code under test meets a lock with another holder: its `acquire` waits, fails or is skipped.
 
     Args:
         lock: the object, or the name of a `Lock`; of a `ReadWriteLock` one of its sides.

@@ -20,7 +20,7 @@ def assert_message_sent(
         to: where. Of a chat, the last 1,000 messages that its members may see are compared; of a mailbox, the first
             1,000 that are not acknowledged.
         body: exact value that it must have; None matches any.
-        sender: who must have sent it; None matches any.
+        sender: exact sender that it must have; None matches any.
         count: exact number of matches; None means at least one.
 
     Returns:

@@ -10,6 +10,7 @@ from django.db import models
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 
 class Member(AbstractUser):
@@ -150,7 +151,7 @@ class RushEvent(models.Model):
     """An event of a rush that is worth a line."""
 
     class Kind(models.TextChoices):
-        STARTED = "started", _("Started")
+        STARTED = "started", pgettext_lazy("a rush", "Started")
         SOLD = "sold", _("Sold")
         KILLED = "killed", _("Killed")
         REPEATED = "repeated", _("Repeated")

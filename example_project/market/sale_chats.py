@@ -176,7 +176,7 @@ def delete_with_item(instance: Item, **_kwargs: object) -> None:
 
 
 def erase_member(instance: Member, **_kwargs: object) -> None:
-    """Erase the messages and memberships of a member who was deleted."""
+    """Erase the messages and memberships of a deleted member."""
     transaction.on_commit(partial(forget_user, instance.pk), robust=True)
 
 

@@ -495,7 +495,7 @@ def test_visitor_who_opted_out_is_not_counted(redis_server: Store) -> None:
     assert redis_server.keys() == []
 
 
-def test_visitors_of_at_most_so_many_pages_are_counted(store: Store, configure: Callable[..., None]) -> None:
+def test_visitors_of_a_limited_number_of_pages_are_counted(store: Store, configure: Callable[..., None]) -> None:
     configure(VISITOR_PAGES_PER_DAY=2)
     for name in ("page", "async", "streamed", "page"):
         Browser().get(f"/{name}/")

@@ -1,4 +1,4 @@
-"""Retention: how many users of a day came back on each of the next days."""
+"""Retention: how many users of a day returned on each of the next days."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ FILES = (
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A tree that is ready for 1.0.0, in a repository of its own."""
+    """A tree that is ready for 1.0.0, in its own repository."""
     for name in FILES:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)

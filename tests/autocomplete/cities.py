@@ -27,7 +27,7 @@ with isolate_apps("tests.autocomplete"):
             return self.name
 
     class Resort(City):
-        """A city with a table of its own."""
+        """A city with its own table."""
 
         stars = models.IntegerField(default=3)
 

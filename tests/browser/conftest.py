@@ -26,7 +26,7 @@ from tests.support.waiting import TIMEOUT_S
 #: Debian's browser. Playwright's own would have to be downloaded.
 CHROMIUM = Path("/usr/bin/chromium")
 
-#: Chromium's own user interface: each context would draw two pages of its address bar, which nobody sees, for half of
+#: Chromium's own user interface: each context would draw two pages of its address bar, which no test reads, for half of
 #: the processor time of a test, and keep a process for a next page.
 UNSEEN = ["WebUIOmniboxPopup", "WebUIOmniboxAimPopup", "WebUIOmniboxFullPopup", "SpareRendererForSitePerProcess"]
 

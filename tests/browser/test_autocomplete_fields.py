@@ -156,7 +156,7 @@ def test_screen_reader_hears_ten_steps(page: Page, site: str) -> None:
     assert '- option "Artists"' in tree
 
 
-def test_added_row_of_a_formset_has_choices_of_its_own(page: Page, site: str, groups: dict[str, Group]) -> None:
+def test_added_row_of_a_formset_has_its_own_choices(page: Page, site: str, groups: dict[str, Group]) -> None:
     page.goto(site)
     page.evaluate(CLONE, 0)
     page.evaluate(CLONE, 1)

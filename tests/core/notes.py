@@ -41,6 +41,6 @@ class Note(DeletableComponent):
 
 
 def write(name: str) -> None:
-    """Write a note in a process of its own, which ends without another transfer of the thread."""
+    """Write a note in a separate process, which ends without another transfer of the thread."""
     Note(name).write("a")
     RECORDER.flush()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import UTC, date, datetime
 from typing import Any
 from uuid import UUID
 
@@ -130,6 +131,13 @@ def test_values_are_cut_in_errors_and_may_have_no_repr() -> None:
     assert short_repr(Unprintable()) == "<Unprintable>"
     assert short_repr(Unclassed()) == "<Unclassed>"
     assert short_repr(Big(8)) == "an integer of 4 bits"
+
+
+def test_moments_and_days_are_readable_in_errors() -> None:
+    assert short_repr(datetime(2030, 1, 2, 3, 4, tzinfo=UTC)) == "2030-01-02 03:04:00+00:00"
+    assert short_repr(datetime(2030, 1, 2, 3, 4, 5, 6)) == "2030-01-02 03:04:05.000006"  # noqa: DTZ001
+    assert short_repr(date(2030, 1, 2)) == "2030-01-02"
+    assert short_repr("2030-01-02") == "'2030-01-02'"
 
 
 @pytest.mark.parametrize(

@@ -332,7 +332,7 @@ def test_repr_of_settings_and_their_parts_shows_no_secret() -> None:
         assert endpoint.options["password"] == endpoint.sentinel_options["password"] == "s3cret"
 
 
-def test_login_in_keys_of_its_own_replaces_that_of_the_url() -> None:
+def test_login_in_separate_keys_replaces_that_of_the_url() -> None:
     connection = {"URL": "redis://old:older@h", "USERNAME": "shop", "PASSWORD": "p@ss /#?"}
 
     with override_settings(REDIS_COMPONENTS={"CONNECTIONS": {"default": connection}}):

@@ -43,7 +43,7 @@ def test_killed_rebuild_changes_nothing_and_expires(redis_server: Store, childre
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_rebuild_goes_on_after_a_killed_one(redis_server: Store, children: Children, kind: str) -> None:
+def test_rebuild_continues_after_a_killed_one(redis_server: Store, children: Children, kind: str) -> None:
     rebuilt = KINDS[kind]()
     child = children.call("tests.core.rebuilders:load_and_stop", kind)
     child.wait_for("loaded")

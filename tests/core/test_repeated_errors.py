@@ -33,7 +33,7 @@ def log(clock: Clock, caplog: pytest.LogCaptureFixture) -> RepeatedErrorLog:
 
 
 def fail(log: RepeatedErrorLog, clock: Clock, seconds: float, *, times: int = 1) -> None:
-    """Fail so many times, each so many seconds after the one before."""
+    """Fail this number of times, each at this interval in seconds."""
     for _ in range(times):
         clock.now += seconds
         log.failed(ValueError("odd"))

@@ -136,7 +136,7 @@ def test_entries_of_the_log_are_marked_as_english(redis_server: Store, client: C
         ("task/nothing/", 404, "没有此 ID 的任务"),
         ("task/_verb/cancel/nothing/", 404, "没有此 ID 的任务"),
         ("taskflow/nothing/", 404, "没有此 ID 的流程，或者它已过期。"),
-        ("schedule/edit/?name=nothing", 404, "运行时没有添加过此名称的计划。"),
+        ("schedule/edit/?name=nothing", 404, "运行时没有添加过此名称的周期计划。"),
         ("ratelimit/reset/?limit=nothing&key=ada", 404, "站点没有使用过此限流。"),
         ("queues/%7Bmail%7D/", 404, '<bdi lang="en">'),
         ("overview/?sort=nothing", 400, "sort=&#x27;nothing&#x27;：应为以下之一："),

@@ -140,7 +140,7 @@ def test_queue_page_links_its_errors_to_their_tasks(redis_server: Store, operato
     assert found["failures"][0]["sample"]["message"] == "template 'b.html'"
 
 
-def test_retry_changes_only_the_previewed_tasks_while_the_same_error_goes_on(
+def test_retry_changes_only_the_previewed_tasks_while_the_same_error_recurs(
     redis_server: Store, operator: Client
 ) -> None:
     group = group_of("no user 1")

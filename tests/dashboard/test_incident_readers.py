@@ -1,6 +1,6 @@
 """Twelve incidents of a night: the overview, the doctor, ``healthz`` and a notification say the same, and then the end.
 
-Each incident is made as it happens, on a server of its own. Where a condition takes time, what is stored is made older,
+Each incident is made as it happens, on its own server. Where a condition takes time, what is stored is made older,
 or the threshold is lowered.
 """
 

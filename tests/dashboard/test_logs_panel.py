@@ -37,7 +37,7 @@ def panel(client: Client) -> dict[str, Any]:
 
 
 def write_log(path: Path, *requests: tuple[str, int]) -> Path:
-    """Write a line of each address, so many days ago at noon."""
+    """Write a line of each address, dated this number of days ago at noon."""
     now = timezone.localtime().replace(hour=12)
     times = [(address, f"{now - timedelta(days=days):%d/%b/%Y:%H:%M:%S %z}") for address, days in requests]
     path.write_text("".join(f'{address} - - [{at}] "GET / HTTP/1.1" 200 1\n' for address, at in times) + "junk\n")

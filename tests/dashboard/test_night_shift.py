@@ -1,4 +1,4 @@
-"""A night shift, with real workers and a server of its own: each incident is on the overview soon, with its remedy."""
+"""A night shift, with real workers and its own server: each incident is on the overview soon, with its remedy."""
 
 from __future__ import annotations
 

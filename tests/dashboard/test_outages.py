@@ -199,7 +199,7 @@ def test_unknown_analytics_connection_fails_only_its_parts(redis_server: Store, 
     assert found["queues"] == []
 
 
-def test_outage_logs_a_warning_and_mails_nobody(settings, viewer: Client, caplog) -> None:
+def test_outage_logs_a_warning_and_sends_no_mail(settings, viewer: Client, caplog) -> None:
     use(settings, f"redis://127.0.0.1:{free_port()}/0")
 
     viewer.get(URL)

@@ -376,7 +376,7 @@ def test_broken_template_is_a_note(redis_server: Store, viewer: Client, register
         (Read("GET", "\ud800"), "An internal error occurred. ("),
         (Sleep(5), "An internal error occurred. (Sleep(seconds=5): the read method of a panel may only yield"),
         ("GET k", "An internal error occurred. (&#x27;GET k&#x27;: the read method of a panel may only yield"),
-        (Batch([Read("GET", "k")] * 51), "It wants to send 51 commands; the panels of this page have 49 left."),
+        (Batch([Read("GET", "k")] * 51), "It would send 51 commands; the panels of this page have 49 left."),
     ],
     ids=lambda value: str(value)[:30].encode("ascii", "replace").decode(),
 )
@@ -406,7 +406,7 @@ def test_panels_of_a_page_share_its_commands(redis_server: Store, viewer: Client
 
     found = figures(viewer, ANALYTICS)
 
-    reason = "This panel was stopped. (It wants to send 30 commands; the panels of this page have 14 left.)"
+    reason = "This panel was stopped. (It would send 30 commands; the panels of this page have 14 left.)"
     assert found["errors"] == {"late": reason}
     assert found["cost"]["commands"] == 197
 

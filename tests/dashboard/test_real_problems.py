@@ -174,7 +174,7 @@ def test_eta_is_true_growing_or_unknown(
     assert "python manage.py runworker default" in row.text
     assert "Pause queue default" in text_at(operator, row.links["Pause…"])
 
-    # No more arrive. The queue is empty when the ETA said so.
+    # No more arrive. The queue is empty at the time of the ETA.
     traffic.flow(120, in_s=0, out_s=2)
     left_s = get_queue("default").info().ready * 2
     stated = re.fullmatch(r"(?:(\d+) min ?)?(?:(\d+) s)?", eta())

@@ -70,7 +70,7 @@ def test_worker_sends_the_stack_of_a_task(
     keys = [key for key in redis_server.keys() if b":stack:" in key]  # noqa: SIM118 - a Store is no dict
     assert all(0 < redis_server.raw.pttl(key) <= 60_000 for key in keys)
     held.release()
-    assert result.get(60) == "a", "the task goes on"
+    assert result.get(60) == "a", "the task continues"
 
 
 def test_worker_that_does_not_answer_is_named(

@@ -351,6 +351,20 @@ def test_items_are_found_by_their_words_kind_and_order(demo, list_item):
     assert _titles(visitor.get("/search/?q=the").text) == _titles(visitor.get("/search/").text) == []
 
 
+def test_items_of_the_demo_are_shown_and_found_in_chinese(demo, list_item):
+    visitor = demo.visitor()
+    visitor.add_header("Accept-Language", "zh-CN")
+    ring, own = list_item("Ring of small luck"), list_item("Sold")
+    list_item("Lucky sickle")
+
+    found = eventually(lambda: _titles(visitor.get(f"/search/?q={quote('镰刀')}").text))
+
+    assert set(found) == {"幸运镰刀"}
+    assert "<h1>小幸运戒指</h1>" in visitor.get(f"/items/{ring}/").text
+    assert "<h1>Sold</h1>" in visitor.get(f"/items/{own}/").text
+    assert "<h1>Ring of small luck</h1>" in demo.visitor().get(f"/items/{ring}/").text
+
+
 def test_words_that_are_not_searched_are_named(demo):
     words = "+".join(f"w{number}" for number in range(18))
 

@@ -35,10 +35,19 @@ def test_compiled_catalog_is_current() -> None:
     with CATALOGUE.with_suffix(".mo").open("rb") as compiled:
         catalog = gettext.GNUTranslations(compiled)
 
-    found = {text: translations[0] for (_context, text), translations in entries(CATALOGUE).items() if text}
-    shown = {text: catalog.gettext(text) for text in found}
-    shown |= {text: catalog.ngettext(text, text, 2) for text in found if shown[text] == text}
+    found = {key: translations[0] for key, translations in entries(CATALOGUE).items() if key[1]}
+    shown = {key: catalog.pgettext(*key) if key[0] else catalog.gettext(key[1]) for key in found}
+    shown |= {key: catalog.ngettext(key[1], key[1], 2) for key in found if shown[key] == key[1]}
     assert shown == found, "run: make messages"
+
+
+def test_no_other_app_has_another_translation_of_a_text() -> None:
+    """Django merges the catalogs of all apps: without a context, the text of the first one is shown."""
+    dashboard = entries(ROOT / "django_redis_components" / "locale" / "zh_Hans" / "LC_MESSAGES" / "django.po")
+    market = entries(CATALOGUE)
+
+    both = {key for key in market if key[1] and key in dashboard}
+    assert {key: market[key] for key in both} == {key: dashboard[key] for key in both}
 
 
 def test_catalog_matches_the_sources(tmp_path: Path) -> None:

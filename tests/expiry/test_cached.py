@@ -450,6 +450,18 @@ def test_value_without_json_representation_raises(redis_server: Store) -> None:
     assert redis_server.keys() == []
 
 
+def test_error_of_dumps_is_quoted_as_one_sentence(redis_server: Store) -> None:
+    def refuse(value: object) -> bytes:
+        raise ValueError("It is empty.")
+
+    @cached("thing", 60, dumps=refuse, loads=bytes)
+    def thing() -> str:
+        return ""
+
+    with pytest.raises(TypeError, match=r"cannot be stored: It is empty\. Pass dumps= and loads= to @cached\.$"):
+        thing()
+
+
 def test_dumps_must_return_text_or_bytes(redis_server: Store) -> None:
     @cached("thing", 60, dumps=len, loads=bytes)
     def thing() -> str:

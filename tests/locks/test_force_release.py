@@ -240,7 +240,7 @@ def test_block_that_lost_its_lock_by_force_names_the_operator(redis_server: Stor
         release_by_force(kind, author="ann")
 
 
-def test_block_with_an_error_of_its_own_notes_the_operator(redis_server: Store, kind: str) -> None:
+def test_block_with_its_own_error_notes_the_operator(redis_server: Store, kind: str) -> None:
     def fail_in_the_block() -> None:
         with KINDS[kind](timeout=60):
             release_by_force(kind, author="ann")

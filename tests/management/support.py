@@ -11,6 +11,27 @@ from django.core.management import CommandError, call_command
 
 from django_redis_components.management.jobs import file_distribution
 
+#: A command of each group that prints data.
+READS = {
+    "doctor": ["doctor", "--scan", "0"],
+    "migrate": ["migrate", "--dry-run"],
+    "top": ["top", "--once"],
+    "queues": ["queues", "status"],
+    "tasks": ["tasks", "list", "default", "ready"],
+    "shards": ["shards", "list"],
+    "workers": ["workers", "list"],
+    "schedules": ["schedules", "list"],
+    "flows": ["flows", "show", "unheard-of"],
+    "outbox": ["outbox", "status"],
+    "locks": ["locks", "list"],
+    "limits": ["limits", "list"],
+    "analytics": ["analytics", "report", "--days", "1"],
+    "aggregation": ["aggregation", "delete", "visits", "--yes"],
+    "geoip": ["geoip", "delete", "--yes"],
+    "autocomplete": ["autocomplete", "unregistered"],
+    "search": ["search", "check"],
+}
+
 
 def run_command(*words: str, code: int = 0) -> str:
     """Run a command; return its standard output. It must end with this exit code, without an error message."""

@@ -18,30 +18,10 @@ from django_redis_components.core.command_line import command_line
 from django_redis_components.management import redis
 from django_redis_components.management.commands.redis import Command
 from django_redis_components.management.redis.groups import GROUPS
-from tests.management.support import command_data, refusal
+from tests.management.support import READS, command_data, refusal
 from tests.support import Store
 from tests.support.processes import ROOT, child_environment
 
-#: A command of each group that prints data.
-READS = {
-    "doctor": ["doctor", "--scan", "0"],
-    "migrate": ["migrate", "--dry-run"],
-    "top": ["top", "--once"],
-    "queues": ["queues", "status"],
-    "tasks": ["tasks", "list", "default", "ready"],
-    "shards": ["shards", "list"],
-    "workers": ["workers", "list"],
-    "schedules": ["schedules", "list"],
-    "flows": ["flows", "show", "unheard-of"],
-    "outbox": ["outbox", "status"],
-    "locks": ["locks", "list"],
-    "limits": ["limits", "list"],
-    "analytics": ["analytics", "report", "--days", "1"],
-    "aggregation": ["aggregation", "delete", "visits", "--yes"],
-    "geoip": ["geoip", "delete", "--yes"],
-    "autocomplete": ["autocomplete", "unregistered"],
-    "search": ["search", "check"],
-}
 #: The keys of their JSON. The flow is not found.
 KEYS = {
     "doctor": {"errors", "warnings", "findings", "skipped", "facts"},

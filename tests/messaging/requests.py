@@ -1,4 +1,4 @@
-"""Requests of a user who is signed in: to an async view, or to the whole site over ASGI."""
+"""Requests of an authenticated user: to an async view, or to the whole site over ASGI."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.waiting import TIMEOUT_S
 
 
 class FakeUser(AnonymousUser):
-    """A user who is signed in, without a database."""
+    """An authenticated user, without a database."""
 
     is_authenticated = True  # type: ignore[assignment]
     pk = 7

@@ -72,7 +72,7 @@ def test_keys_expire_after_the_last_use(store: Store) -> None:
 
 @pytest.mark.contract
 @pytest.mark.parametrize("acked", [0, 1, 3])
-def test_mailbox_whose_counter_was_evicted_goes_on(store: Store, acked: int) -> None:
+def test_mailbox_whose_counter_was_evicted_continues(store: Store, acked: int) -> None:
     box = Mailbox("o")
     for number in range(3):
         box.send(number)

@@ -185,7 +185,7 @@ def test_a_stream_that_its_client_does_not_read_ends(
     async def scene() -> int:
         scope = {"type": "http", "http_version": "1.1", "method": "GET", "path": PATH, "query_string": b"after=0"}
         scope |= {"headers": [], "server": ("testserver", 80), "asgi": {"version": "3.0"}}
-        # In a task of its own, as in a server: from Django 6.1 on it ends by the cancellation.
+        # In a separate task, as in a server: from Django 6.1 on it ends by the cancellation.
         await asyncio.wait([asyncio.create_task(get_asgi_application()(scope, receive, connection.send))])
         return open_requests("7")
 

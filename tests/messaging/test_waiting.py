@@ -32,7 +32,7 @@ def _stopped() -> Iterator[None]:
 
 
 async def subscribed(store: Store, count: int) -> None:
-    """Return when so many channels are subscribed."""
+    """Return when this number of channels is subscribed."""
     await asyncio.to_thread(eventually, lambda: subscriptions(store) == count)
 
 
@@ -122,7 +122,7 @@ def test_a_waiter_is_woken_after_the_connection_was_lost(proxy: Proxy, redis_ser
     eventually(lambda: subscriptions(redis_server) == 1)
 
     proxy.cut()
-    Mailbox("o").send("sent while nobody is subscribed")
+    Mailbox("o").send("sent without a subscriber")
 
     assert waiter.outcome() is True
 

@@ -269,7 +269,7 @@ def test_rebuild_that_takes_longer_than_its_data_last_is_refused(
     assert (index.search("cat").ids, keys_of(redis_server, 1)) == (["1"], [])
 
 
-def test_rebuild_that_paused_too_long_fails_when_it_goes_on(redis_server: Store) -> None:
+def test_rebuild_that_paused_too_long_fails_when_it_continues(redis_server: Store) -> None:
     index = SearchIndex("items")
     index.add(1, "cat")
 

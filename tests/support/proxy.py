@@ -15,7 +15,7 @@ HANDSHAKE = (b"HELLO", b"AUTH", b"CLIENT", b"SELECT")
 #: Bytes read at once.
 CHUNK = 65_536
 
-#: Seconds between two looks of a reply that is kept at whether it is let go.
+#: Seconds between two checks whether a held reply is released.
 HOLD_S = 0.005
 
 #: Seconds without a byte, after a complete command, after which a client has sent its whole pipeline.

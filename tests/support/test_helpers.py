@@ -110,7 +110,7 @@ def test_a_killed_child_is_gone(anew: bool, redis_server: Store, children: Child
 
 
 def describe_process(code: int) -> None:
-    """Print what a process has of its own, and exit."""
+    """Print the state of a process, and exit."""
     print_line("argv", *sys.argv[1:2])
     print_line("main", sys.modules["__main__"].__spec__.name)
     print_line("session", os.getsid(0) == os.getpid())
@@ -226,7 +226,7 @@ def test_the_proxy_loses_a_share_of_replies_at_random(proxy: Proxy, redis_server
     client.close()
 
 
-def test_the_proxy_cuts_and_refuses_and_comes_back(proxy: Proxy) -> None:
+def test_the_proxy_cuts_refuses_and_accepts_again(proxy: Proxy) -> None:
     client = redis.Redis.from_url(proxy.url, retry=None)
     client.ping()
 

@@ -62,7 +62,7 @@ class ExitingTextError(Exception):
 
 @task
 def fleet_size() -> int:
-    """How many worker processes the one that runs this knows of."""
+    """Return the number of worker processes that the running one lists."""
     return RECORDER.fleet
 
 

@@ -1,6 +1,6 @@
 """Metrics for Prometheus, read from Redis when Prometheus scrapes: any process of the site returns the same figures.
 
-In a process that has an exporter of its own::
+In a process that has its own exporter::
 
     from prometheus_client import REGISTRY
     from django_redis_components.contrib.prometheus import RedisComponentsCollector

@@ -60,7 +60,7 @@ class Endpoint:
         sentinel_options: keyword arguments for a connection to a Sentinel.
         settings: timeouts and retries.
         alias: the key in `CONNECTIONS`, for errors.
-        breaker: is told of late replies; None for a client whose callers always wait.
+        breaker: counts late replies; None for a client whose callers always wait.
     """
 
     kind: str

@@ -62,7 +62,7 @@ def explain_error(error: RedisError, endpoint: Endpoint) -> RedisError:
         return AuthenticationError(f"{endpoint} rejected the login: {text}. Check user name and password in {setting}.")
     if isinstance(error, ResponseError) and "DB index" in str(error):
         text = "The number at the end of the URL is that of a database; a server has 16, from 0, unless configured."
-        return ResponseError(f"{endpoint} has no such database: {error}. {text} Change {setting}.")
+        return ResponseError(f"{endpoint} has no such database: {str(error).rstrip('.')}. {text} Change {setting}.")
     if isinstance(error, AskError) and endpoint.kind != "cluster":
         return ResponseError(f"{endpoint} is a node of a Cluster: use a redis+cluster:// URL in {setting}.")
     return error

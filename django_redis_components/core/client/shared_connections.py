@@ -1,7 +1,7 @@
 """The pool of requests of an event loop: few connections to one node, shared by all coroutines.
 
 Further connections are for times when the first one would hold up others: a large reply is on its way, a reply is late,
-or the server does not read. What is known before to do so has a separate connection, from the pool: large requests,
+or the server does not read. Requests that would do so have a separate connection, from the pool: large requests,
 commands that wait or that change the connection, and commands whose replies were large lately.
 """
 

@@ -275,7 +275,7 @@ class AsyncConnection(_BaseConnection):
     async def connect(self, timeout_s: float | None = None) -> None:
         """Open the connection.
 
-        It is opened in a task of its own: redis-py writes within `asyncio.wait_for`, which loses a cancellation now and
+        It is opened in a separate task: redis-py writes within `asyncio.wait_for`, which loses a cancellation now and
         then before Python 3.12, and would wait for a server that hangs. Its timeouts count the time in which the event
         loop is busy: then it tries again, for as long as the loop was busy. So a server that hangs costs one timeout.
         """

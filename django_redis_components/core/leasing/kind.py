@@ -51,7 +51,7 @@ class LeaseKind(Protocol):
         ...
 
     def parts(self) -> Sequence[Any]:
-        """Return the `ScriptedKind` of each object that has a holder of its own: of several names, one for each."""
+        """Return the `ScriptedKind` of each object that has its own holder: of several names, one for each."""
         ...
 
 
@@ -69,7 +69,7 @@ class QueuedKind(LeaseKind, Protocol):
     def base(self) -> str: ...
 
     def suffix_of(self, permits: int) -> str:
-        """Return the text that the token of a request for so many permits ends in."""
+        """Return the text that the token of a request for this number of permits ends in."""
         ...
 
     def acquire(self, token: str, wait: bool) -> Call:

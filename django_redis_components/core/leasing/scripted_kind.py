@@ -157,7 +157,7 @@ class ScriptedKind(ABC):
         return (f"{self.base}:ack",)
 
     def suffix_of(self, permits: int) -> str:
-        """Return the text that the token of a request for so many permits ends in."""
+        """Return the text that the token of a request for this number of permits ends in."""
         return ""
 
     def refuse(self, acquisition: Acquisition, reply: Sequence[int]) -> None:  # noqa: B027 - a default
@@ -209,7 +209,7 @@ class ScriptedKind(ABC):
         return self.scripts.inspect(base=base, queue=queue, most=most, liveness_ms=liveness_ms(), options=self.options)
 
     def parts(self) -> Sequence[ScriptedKind]:
-        """Return each object that has a holder of its own: of several names, one for each."""
+        """Return each object that has its own holder: of several names, one for each."""
         return (self,)
 
     def role_of(self, token: str) -> str:

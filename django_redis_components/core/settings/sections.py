@@ -352,7 +352,7 @@ class DashboardSettings:
 
 @dataclasses.dataclass(frozen=True)
 class NotificationsSettings:
-    """`REDIS_COMPONENTS["NOTIFICATIONS"]`: who is told when a problem begins, becomes critical and ends."""
+    """`REDIS_COMPONENTS["NOTIFICATIONS"]`: recipients of a message when a problem begins, becomes critical and ends."""
 
     #: URLs that get a POST with JSON for each of these events.
     webhooks: tuple[str, ...] = _secrets(http_urls)

@@ -48,7 +48,7 @@ class ActionQuery:
     Attributes:
         model: name of the model of the changed objects; "" for all.
         name: of the changed object; "" for all.
-        user: who has made the change; "" for all.
+        user: author of the change; "" for all.
         verb: the word with which entries begin, one of `VERBS`; "" for all.
         begin, end: bounds of the time, as `parse_time` takes them.
         before: id of an entry: only older ones are shown.

@@ -44,7 +44,7 @@ def _selected(failure: FailureGroup, snapshot: FailureSnapshot) -> dict[str, Any
 
 
 def _key(queue: str, shard: Shard) -> str:
-    """Return what stands for a queue: of a page that shows several shards with the name of the shard."""
+    """Return the key of a queue, with the name of the shard on a page that shows several shards."""
     return queue if len(shown_shards().shards) == 1 else f"{shard.name}/{queue}"
 
 

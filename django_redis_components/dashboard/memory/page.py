@@ -28,7 +28,7 @@ from django_redis_components.dashboard.table import Column, Table
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """What is known of the memory.
+    """State of the memory.
 
     Attributes:
         info: fields of INFO memory; empty if it may not be read.

@@ -56,7 +56,7 @@ class OverviewSnapshot:
         panels: the registered panels that the user may view.
         history: of all queues, in the range of the request.
         errors: by part, beside those of the facts: "history", "visitors", "sign_ins", "deploys".
-        others: what is known of the shards beside the home shard, if the page shows all.
+        others: data of the shards beside the home shard, if the page shows all.
         merged: the queues of all shards that answer, as those of one, if the page shows several.
         deploys: of the site's code, oldest first.
         last_hours: what finished in the last hour and in the one before, both to ten minutes; None if it is not known.

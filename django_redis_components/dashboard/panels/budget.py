@@ -36,7 +36,7 @@ class Budget:
         """
         if len(requests) > self.commands:
             raise PanelBudgetExceeded(
-                f"It wants to send {len(requests)} commands; the panels of this page have {self.commands} left."
+                f"It would send {len(requests)} commands; the panels of this page have {self.commands} left."
             )
         self.commands -= len(requests)
 

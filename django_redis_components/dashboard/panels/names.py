@@ -73,7 +73,7 @@ class CountersPanel(NamesPanel):
 
 
 class PresencesPanel(NamesPanel):
-    """The lists of who is present."""
+    """The lists of present users."""
 
     name = "presences"
     title = gettext_lazy("Presence")

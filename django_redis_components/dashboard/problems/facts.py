@@ -38,7 +38,7 @@ UNWATCHED_S = 60.0
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProblemFacts:
-    """What is known of a connection. A part that could not be read is None and has an entry in `errors`.
+    """Facts about a connection. A part that could not be read is None and has an entry in `errors`.
 
     Attributes:
         at: the server's time, or the local time if the task queue could not be read.

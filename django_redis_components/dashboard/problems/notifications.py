@@ -77,7 +77,7 @@ def _secrets() -> list[str]:
 
 
 def _mail_passwords() -> list[str]:
-    """Return the passwords of e-mail: of `MAILERS`, and before Django 6.1 of its own setting.
+    """Return the passwords of e-mail: of `MAILERS`, and before Django 6.1 of `EMAIL_HOST_PASSWORD`.
 
     Whatever else these settings contain is skipped: they are the mail backend's, which says what is wrong with them.
     """

@@ -17,7 +17,7 @@ from django_redis_components.dashboard.problems.problem import Problem
 from django_redis_components.taskqueue.shard_clients import concurrently
 from django_redis_components.taskqueue.shards import Shard, shards_of
 
-#: What is known of a shard, or the error of one that does not answer.
+#: Facts about a shard, or the error of one that does not answer.
 FactsOrError = ProblemFacts | Exception
 #: Problems of worker processes. Each is registered in all shards, so that one that is lost is lost in each.
 _OF_WORKERS = ("worker_lost", "worker_silent", "threads_lost")

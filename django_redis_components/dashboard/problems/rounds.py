@@ -132,7 +132,7 @@ def _remember(facts: ProblemFacts, remembered: HeldData | None, found: dict[str,
 
 
 def _announce(problems: Sequence[Problem], using: str, now: float) -> None:
-    """Compare the problems with the incidents, and deliver what is to be announced."""
+    """Compare the problems with the incidents, and deliver the announcements."""
     settings, names = conf.settings().notifications, notifications.channel_names()
 
     def change(state: IncidentState) -> tuple[IncidentState, list[Incident]]:

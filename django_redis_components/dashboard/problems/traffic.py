@@ -125,7 +125,7 @@ def named_errors(groups: list[ErrorGroup]) -> list[ErrorGroup]:
 
 
 def _error_notes(groups: list[ErrorGroup], at: datetime) -> Iterator[str]:
-    """Yield what is known of the hour's errors, those with most failures first. Their texts have no variable parts."""
+    """Yield notes about the hour's errors, those with most failures first. Their texts have no variable parts."""
     groups = named_errors(groups)
     for group in groups[:1]:
         count = _failures(group)

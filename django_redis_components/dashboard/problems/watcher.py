@@ -2,7 +2,7 @@
 
 The active one has a short lease, and another takes its place when it dies. With each round (`rounds`) it makes the
 checks that read more than a page may, stores what they have found, compares the problems with the stored incidents, and
-delivers what is to be announced. The others remember what the server held, so that the loss of all data is seen: the
+delivers the announcements. The others remember what the server held, so that the loss of all data is seen: the
 new server has no trace of it.
 """
 

@@ -79,7 +79,7 @@ def _run(name: str, author: str) -> ChangeOutcome:
     try:
         result = _schedules().run_now(name)
     except (ScheduleDoesNotExist, InvalidTask) as exc:
-        message = _("Not enqueued: this process does not know the schedule or its task.")
+        message = _("Not enqueued: the schedule or its task is not registered in this process.")
         return ChangeOutcome(f"not enqueued, {exc}", message, is_done=False)
     return ChangeOutcome(f"task {result.id} enqueued", _("Enqueued: task %(id)s") % {"id": result.id})
 

@@ -175,7 +175,7 @@ def show_stack(request: PageRequest, task: Explanation) -> HttpResponse:
         back=request.links.task(task.record.id),
         facts=facts_of(task),
         checks=[
-            Check(_("The worker is asked what the task does now. The task goes on.")),
+            Check(_("The worker is asked what the task does now. The task continues.")),
             Check(_("It is recorded in the admin’s log that you have seen it."), "caution"),
         ],
         impossible=impossible,

@@ -122,7 +122,7 @@ def _on_success(task: Explanation, reason: Reason) -> str:
 
 def _unregistered(task: Explanation, reason: Reason) -> str:
     if task.record.is_sealed and registry.find(reason.name) is not None:
-        return _("the worker that fetched it could not open its sealed arguments, or did not know its name.")
+        return _("the worker that fetched it could not open its sealed arguments, or had not registered its name.")
     return _("no worker of its queue has registered the name %(name)s.") % {"name": reason.name}
 
 

@@ -84,7 +84,7 @@ def search(query: SearchQuery) -> Flow[SearchSnapshot]:
     """Search the shards that the page shows, in one round trip for the numbers of tasks, and in up to five for tasks.
 
     A text that may be an id is looked for among finished tasks, too, in up to `finished.SEARCH_CALLS` round trips:
-    before the search if it has the form of a generated id, which may stand in arguments of other tasks; otherwise if
+    before the search if it has the form of a generated id, which arguments of other tasks may contain; otherwise if
     no task matches, since most such texts are words.
     """
     queue = query.values.get("queue", "")
@@ -158,7 +158,7 @@ def _start_of(part: SearchPart) -> After:
 
 
 def _place(query: SearchQuery, part: SearchPart | After) -> tuple[int, str, int]:
-    """Return where a part stands in the order of the search: by state, queue and shard."""
+    """Return the position of a part in the order of the search: by state, queue and shard."""
     order = {state: place for place, state in enumerate(query.states)}
     names = [shard.name for shard in shown_shards().shards]
     name = part.shard if isinstance(part, After) else part.shard.name

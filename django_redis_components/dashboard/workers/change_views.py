@@ -71,7 +71,7 @@ def change(request: PageRequest, command: str) -> HttpResponse:
 
 
 def _send(targets: Sequence[str], command: str, author: str, op: str) -> ChangeOutcome:
-    """Send a command to all targets, each in a round trip of its own."""
+    """Send a command to all targets, each in a separate round trip."""
     client, refused = clients.client(conf.settings().dashboard.using), []
     for index, target in enumerate(targets):
         try:  # a repetition of the same operation would not be sent

@@ -72,7 +72,7 @@ def actions() -> dict[str, str]:
 
 
 def command_note(command: WorkerCommand, now: datetime) -> str:
-    """Return who has requested what when, and the outcome."""
+    """Return the author, command, time and outcome of a request."""
     verbs = {
         "quiet": _("Quiet requested by %(author)s at %(time)s: %(outcome)s"),
         "resume": _("Resume requested by %(author)s at %(time)s: %(outcome)s"),
@@ -90,8 +90,8 @@ def command_note(command: WorkerCommand, now: datetime) -> str:
         "quiet": _("refused, its supervisor is quiet. Resume that."),
         "not_quiet": _("it was not quiet."),
         "threads": _("its system has too few threads."),
-        "queue": _("refused, it does not know one of the queues. Its log names it."),
-        "unknown": _("refused, its release does not know this command."),
+        "queue": _("refused, one of the queues is not declared. Its log names it."),
+        "unknown": _("refused, its release does not support this command."),
         "unavailable": _("Redis did not answer. Send it again."),
     }
     if command.verb not in verbs:

@@ -205,7 +205,7 @@ def _reset(request: PoolRequest) -> ChangeOutcome:
 
 
 def _send(request: PoolRequest, flow: Callable[[str, str], Flow[None]]) -> ChangeOutcome:
-    """Send a command to all targets, each in a round trip of its own."""
+    """Send a command to all targets, each in a separate round trip."""
     refused, targets, op = [], request.able_targets(), request.ticket.selection["op"]
     for index, target in enumerate(targets):
         try:  # a repetition of the same operation would not be sent

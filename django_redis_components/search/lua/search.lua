@@ -33,7 +33,7 @@ local longitude, latitude, within_km = ARGV[10], ARGV[11], tonumber(ARGV[12])
 -- @include facets
 -- @include results
 local MAX_EXPANSIONS = 20
--- So many times max_candidates: documents that are looked at whole; the work of the search, see shared/budget.lua; and the
+-- Multiples of max_candidates: documents that are looked at whole; the work of the search, see shared/budget.lua; and the
 -- part of it that facets have at least.
 local WHOLE, WORK, FACETS = 2, 8, 2
 

@@ -28,7 +28,7 @@ NAME = "django_redis_components.start_flow"
 #: Places in the arguments of the call: the id of the flow, the number of its tasks, its first task.
 FLOW_ID = ENQUEUE_FLOW.args.index("flow_id")
 _TASKS, _FIRST = ENQUEUE_FLOW.args.index("tasks"), ENQUEUE_FLOW.args.index("nodes*")
-#: Arguments of a task in front of its own: number, followers, open parents, and how many its own are.
+#: Script arguments of a task before those of its call: number, followers, open parents, and the number of the others.
 _AHEAD = 4
 
 

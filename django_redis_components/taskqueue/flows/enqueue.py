@@ -178,7 +178,7 @@ def _prepare_tasks(
         result._set_flow(flow_id, number, is_waiting=bool(node.parents) or number >= count)
         results[number] = result
         sent = message.arguments
-        if number == 0 and graph.tree:  # not an argument of its own: rows of the outbox have the format of the call
+        if number == 0 and graph.tree:  # not a separate argument: rows of the outbox have the format of the call
             sent += (FlowField.tree, graph.tree)
         if number == 0 and is_callback:
             sent += (FlowField.given, "", FlowField.callback_of, "")
@@ -205,7 +205,7 @@ def _shard_of(tasks: Sequence[tuple[TaskResult, TaskMessage]], *, is_fixed: bool
     limit. If there are none, it is that of the first task, or any of its queue.
 
     Args:
-        is_fixed: whether no other may have it: the row in the outbox names the shard, which alone knows its token.
+        is_fixed: whether no other may have it: the row in the outbox names the shard, which alone has its token.
 
     Raises:
         InvalidTask: two tasks have limits in different shards.
@@ -258,7 +258,9 @@ def message_of(call: Any, metadata: dict[str, Any], task_id: str = "") -> tuple[
     except (TypeError, ValueError) as exc:
         if type(exc) not in (TypeError, ValueError):
             raise  # a subclass may need other arguments
-        raise type(exc)(f"{call.task.name}: {exc}") from None
+        name, text = call.task.name, str(exc)
+        names_task = text.startswith(f"{name} ") or f" of {name} " in text
+        raise type(exc)(text if names_task else f"{name}: {text}") from None
     if call.failure_action != "cancel":
         prepared[1].extra += (Field.on_failure, call.failure_action)
     if not call.failure_counts:

@@ -87,7 +87,7 @@ class MemberFlow:
     def add(self, *steps: Step) -> list[TaskResult]:
         """Add steps to the group of the running task: tasks, chains and groups.
 
-        They start at once, and what waits for this task waits for them, too. Where the next step receives the list of
+        They start at once, and all steps after this task wait for them, too. Where the next step receives the list of
         the group's results, theirs are at the end of it, each in its shape. A step that an earlier run of this task has
         added is not added again: steps with the same tasks and arguments are the same, and of equal ones in one run
         each counts.

@@ -146,7 +146,7 @@ def without_ignored(shape: Shape[Any]) -> Any:
 
 
 def value_of(result: TaskRecord[Any]) -> Any:
-    """Return the value that a finished task passes on: its return value, or what stands for its failure.
+    """Return the value that a finished task passes on: its return value, or the placeholder for its failure.
 
     Raises:
         TaskFailed: it did not succeed, and the flow does not continue without it.
@@ -269,7 +269,7 @@ def _stored_values(shard: Shard, ids: Sequence[str], above: int | None) -> Flow[
 
 
 def _failures(shard: Shard, flow_id: str, ids: Sequence[str]) -> Flow[dict[str, Any]]:
-    """Return what stands for these tasks, those that have failed and may."""
+    """Return the placeholders for those of these tasks that have failed and may."""
     failures, *errors = yield Batch(
         [
             Read("HMGET", shard.flow(flow_id), *(f"{FlowField.failure}{task_id}" for task_id in ids)),

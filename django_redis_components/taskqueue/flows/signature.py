@@ -136,7 +136,7 @@ class Sendable(Step):
                 flow.
             on_success: runs once when all tasks have succeeded, but for those whose failure is ignored; also after a
                 retry of what had failed. It receives the same dict.
-            Each is a step. A chain or a group starts as a flow of its own, of which the first tasks receive the dict.
+            Each is a step. A chain or a group starts as a separate flow, of which the first tasks receive the dict.
 
         Raises:
             TypeError: an argument is not JSON; the message names task and place.

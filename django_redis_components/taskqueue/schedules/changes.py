@@ -128,7 +128,7 @@ class Schedules:
 
         Raises:
             ScheduleDoesNotExist: the code of this process declares no such schedule, and it was not added.
-            InvalidTask: it was added, and this process does not know its task.
+            InvalidTask: it was added, and its task is not registered in this process.
         """
         schedule = self._run(self._find(name))
         result: TaskResult[Any] = schedule.task.enqueue(*schedule.args, **schedule.kwargs)

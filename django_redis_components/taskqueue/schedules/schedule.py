@@ -191,7 +191,7 @@ def _register_for(target: T, recurrence: Recurrence, label: str, options: Schedu
     try:
         _register(create(task, recurrence, options))
     except (TypeError, ValueError, InvalidTask) as exc:
-        raise InvalidTask(f"{label} on {task.name}: {exc}") from exc
+        raise InvalidTask(f"{label} on {task.name}: {str(exc).removeprefix(f'{task.name} ')}") from exc
     return target
 
 

@@ -42,7 +42,7 @@ class ScheduleInfo:
         registered_at: when a poller last registered it; None if none has.
         state: "on", "off" (not enabled), "paused", "late" (a due time has passed without its task), "finished" (nothing
             is due any more), "gone" (not in the code of the active poller) or "new" (not registered yet; if it was
-            added at run time, no poller may know its task).
+            added at run time, its task may be registered in no poller).
         paused_by, paused_at: who paused it, and when; "" and None unless it is paused.
         is_added: whether it was added at run time.
         start, end: its first and its last possible due time; None: no limit.

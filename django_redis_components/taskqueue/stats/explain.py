@@ -149,7 +149,7 @@ class Explanation:
         on_error        it runs only if another task of its flow fails
         on_complete     it runs when all tasks of its flow have finished
         on_success      it runs when all tasks of its flow have succeeded
-        unregistered    no worker knows its `name`
+        unregistered    its `name` is registered in no worker
         due, retry      it is due `at`; a retry is number `count`
         rate            the rate limit `name` lets it start `at`, after `count` others
         paused          the queue is paused, by `name`, until `at` or without an end

@@ -19,7 +19,7 @@ class FailureCounts:
     """Counts of all queues and workers.
 
     Attributes:
-        failed: failed tasks that are kept; at least so many if `is_partial`.
+        failed: number of failed tasks that are kept; a lower bound if `is_partial`.
         lost_workers: workers of the last ten minutes without a heartbeat for the duration of a lease.
     """
 

@@ -16,7 +16,7 @@ from django_redis_components.taskqueue.store.workers import THREADS
 
 #: Seconds in which the ready tasks should start.
 DRAIN_S = 60.0
-#: A worker is wanted so many seconds before a task is due.
+#: Seconds before a task is due at which a worker is wanted.
 DUE_S = 60.0
 #: Shortest time over which runs are averaged, in seconds.
 MIN_AVERAGED_S = 30.0

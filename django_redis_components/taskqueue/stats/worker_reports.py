@@ -60,7 +60,7 @@ class ChangedValue(NamedTuple):
     Attributes:
         name: threads, coroutines or queues.
         configured: the value by the command line.
-        author, at: who has changed it, and when.
+        author, at: author and time of the change.
         is_kept: whether processes that start later take it, too; otherwise it lasts until the restart of the process.
     """
 

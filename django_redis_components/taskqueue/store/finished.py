@@ -32,7 +32,7 @@ _SEALED = SEALED_START + b'{"%s":""}]' % SEALED_KEY.encode()
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FinishedRow:
-    """What a list still knows of a finished task.
+    """What a list still has of a finished task.
 
     Attributes:
         fields: those of its record; the body is complete JSON, without the arguments that were cut off.

@@ -118,7 +118,7 @@ def check_size(name: str, body: bytes) -> None:
 
 
 def is_same_call(body: bytes, other: bytes) -> bool:
-    """Return whether two bodies have the same arguments and options; each call has headers of its own."""
+    """Return whether two bodies have the same arguments and options; each call has different headers."""
     return body == other or _without_headers(body) == _without_headers(other)
 
 

@@ -1,8 +1,8 @@
 """Moving tasks to another shard, in steps of which each may be repeated. Flows; each is of one shard.
 
 `export_tasks` takes tasks out of their queue, in one step of the shard that has them. `read_moving` reads them,
-`import_tasks` accepts them in the other shard, and `forget_tasks` deletes them in the first one. Whoever finds tasks in
-`moving`, after a crash or beside another process, may continue: the other shard knows which it has accepted.
+`import_tasks` accepts them in the other shard, and `forget_tasks` deletes them in the first one. Any process
+may continue with the tasks in `moving`, after a crash or beside another: the other shard lists those it has accepted.
 """
 
 from __future__ import annotations

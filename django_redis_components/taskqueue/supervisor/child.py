@@ -204,7 +204,7 @@ class Child:
             self._commands.send("fleet", fleet=count)
 
     def request_stack(self, task_id: str, op: str) -> None:
-        """Let the process send the stack of a running task to the operator who has asked for it."""
+        """Let the process send the stack of a running task to the operator."""
         self._commands.send("stack", task_id, op)
 
     def quiet(self) -> None:

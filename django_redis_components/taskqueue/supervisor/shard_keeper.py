@@ -178,7 +178,7 @@ class AllShards:
 
 
 def source_of(keepers: Sequence[ShardKeeper], wake_fd: int) -> WakeupSource:
-    """Return what waits for the wakeups of a supervisor."""
+    """Return the source of the wakeups of a supervisor."""
     if len(keepers) > 1:
         return AllShards(keepers, wake_fd)
     [keeper] = keepers

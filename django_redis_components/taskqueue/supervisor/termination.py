@@ -49,7 +49,7 @@ def wakeup_key_of(shard: Shard, supervisor: str) -> str:
 
 
 class WakeupSource(Protocol):
-    """What waits for the wakeups of a supervisor."""
+    """Receives the wakeups of a supervisor."""
 
     def wait(self, seconds: float) -> bool: ...
     def close(self) -> None: ...

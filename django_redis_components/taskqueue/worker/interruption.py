@@ -90,7 +90,7 @@ class Run:
     def frames(self) -> list[FrameType]:
         """Return the frames of the function, from any thread, the innermost last; none if it does not run.
 
-        The function goes on meanwhile: the frames may be of different moments.
+        The function continues meanwhile: the frames may be of different moments.
         """
         raise NotImplementedError
 

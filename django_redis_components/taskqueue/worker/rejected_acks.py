@@ -119,7 +119,7 @@ def failure_for(ack: Ack, exc: RedisError) -> Ack:
     if isinstance(exc, ConnectionError) or "Protocol error" in str(exc):
         hint = 'Lower TASKQUEUE["MAX_RESULT_BYTES"] to the proto-max-bulk-len of the server, or raise that.'
     verb = "closed the connection each time it received" if isinstance(exc, ConnectionError) else "rejected"
-    rejected = OutcomeRefused(f"Redis {verb} {outcome}: {exc}. {hint}")
+    rejected = OutcomeRefused(f"Redis {verb} {outcome}: {str(exc).rstrip('.')}. {hint}")
     kind = type(rejected)
     payload = serialization.encode(
         {"exception_class_path": f"{kind.__module__}.{kind.__qualname__}", "message": str(rejected), "traceback": ""}

@@ -280,7 +280,7 @@ class ShardedFetcher:
         Each reply without jobs raises the lowest bound, so the fetch ends however slow the replies are.
 
         Args:
-            empty: those that have just said so.
+            empty: those that have just returned no task.
             since: when the fetch began.
         """
         with self._lock:

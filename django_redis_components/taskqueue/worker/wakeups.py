@@ -44,7 +44,7 @@ def notify_others(shards: Sequence[Shard], queues: Sequence[str]) -> None:
 
 
 class _Wakeups(WakeupGroup):
-    """The wakeups of all shards of a fetcher; it is told which shard has one."""
+    """The wakeups of all shards of a fetcher; it learns which shard has one."""
 
     def __init__(self, fetcher: ShardedFetcher, shards: Mapping[WakeupListener, Shard], wake_fd: int) -> None:
         super().__init__(list(shards), wake_fd, lambda listener: fetcher.is_away(shards[listener]))

@@ -221,7 +221,7 @@ class Worker:
             run.cancel()
 
     def send_stack(self, task_id: str, op: str) -> None:
-        """Send the stack of a task to the operator who has asked for it by this operation."""
+        """Send the stack of a task to the operator who requested it by this operation."""
         run = next((run for (running, _), run in list(self._running.items()) if running == task_id), None)
         run = run or self._batches.run_of(task_id)
         for shard in self._shards if run is None else [run.job.shard or self._shards[0]]:

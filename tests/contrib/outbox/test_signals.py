@@ -1,4 +1,4 @@
-"""The signal `task_enqueued` of tasks in the outbox: once for each accepted task, whoever has sent it."""
+"""The signal `task_enqueued` of tasks in the outbox: once for each accepted task, whichever process has sent it."""
 
 from __future__ import annotations
 

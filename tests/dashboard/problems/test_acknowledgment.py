@@ -55,7 +55,7 @@ def test_problem_says_since_when_it_lasts(root: Client) -> None:
 
 
 @pytest.mark.usefixtures("unserved")
-def test_acknowledged_problem_is_apart_and_alarms_nobody(root: Client, settings: Any) -> None:
+def test_acknowledged_problem_is_apart_and_sends_no_alarm(root: Client, settings: Any) -> None:
     token = "a-token-of-a-monitor"
     settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "MONITORING": {"TOKEN": token}}
     headers = {"Authorization": f"Bearer {token}"}

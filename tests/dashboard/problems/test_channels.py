@@ -78,7 +78,7 @@ def test_page_says_that_no_notifications_are_configured(redis_server: Store, roo
     assert root.get(PAGE, {"format": "json"}).json()["channels"] == []
 
 
-def test_page_shows_what_waits_and_the_last_error_of_a_channel(mails: Mails, root: Client) -> None:
+def test_page_shows_pending_deliveries_and_the_last_error_of_a_channel(mails: Mails, root: Client) -> None:
     mails.error = ConnectionRefusedError("no mail server")
     watcher = ProblemWatcher("default")
     watcher.round()

@@ -1,4 +1,4 @@
-"""Incidents: when they begin and end, who is told, and what an acknowledgment changes. Without Redis."""
+"""Incidents: when they begin and end, who is notified, and what an acknowledgment changes. Without Redis."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_less_than_the_least_severity_is_not_announced() -> None:
     assert watched.round(300.0, WARNING, least="critical") == []
 
 
-def test_acknowledged_problem_alarms_nobody_until_it_becomes_critical() -> None:
+def test_acknowledged_problem_sends_no_alarm_until_it_becomes_critical() -> None:
     watched = Watched()
     watched.round(100.0, WARNING)
     watched.state = acknowledge(watched.state, WARNING, Acknowledgment("kim", "known", "warning", 101.0))

@@ -183,7 +183,7 @@ def test_webhook_is_notified_once_by_whichever_process_is_active(
     first.stop()
     second.round()
 
-    webhook, slack = sorted(hooks.received, key=lambda body: "event" not in body)  # each in a thread of its own
+    webhook, slack = sorted(hooks.received, key=lambda body: "event" not in body)  # each in a separate thread
     assert (webhook["event"], webhook["code"], webhook["severity"]) == ("started", "no_worker", "critical")
     assert webhook["command"] == "python manage.py runworker mail"
     assert webhook["url"] == "https://shop.example.com/"

@@ -11,7 +11,7 @@ from django_redis_components.taskqueue.store.job import Job
 from tests.support import Store
 from tests.taskqueue.support import new_fetcher, queue_key, server_ms
 
-#: Request numbers of a slot start at 0, so each fetcher needs a slot of its own.
+#: Request numbers of a slot start at 0, so each fetcher needs its own slot.
 _slots = itertools.count()
 
 

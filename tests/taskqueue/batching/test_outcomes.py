@@ -211,7 +211,7 @@ def test_unregistered_calls_are_kept(store: Store, monkeypatch: pytest.MonkeyPat
     assert states(results) == ["unregistered"] * 3
 
 
-def test_flow_goes_on_after_the_calls_of_a_batch(store: Store) -> None:
+def test_flow_continues_after_the_calls_of_a_batch(store: Store) -> None:
     flow = chain(group(collect_ready.s(1), collect_ready.s(2)), collect_ready.s()).enqueue()
     work_until_finished(*flow.results) if hasattr(flow, "results") else work_off()
 

@@ -53,7 +53,7 @@ STALL_S, STEP_S = 6.0, 3_600
 #: threads.
 LONG_TASKS = 12
 #: libfaketime lets the server's clock go back by up to some 400 microseconds now and then, without a step: three times
-#: in four million scripts, and never without libfaketime. At most so many pairs of tasks may differ, by less than this.
+#: in four million scripts, and never without libfaketime. At most JITTERS pairs of tasks differ, by less than this.
 JITTER_US, JITTERS = 1_000, 3
 #: Share of the replies that the network drops.
 LOST_REPLIES = 0.003

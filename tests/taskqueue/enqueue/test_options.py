@@ -55,7 +55,7 @@ WRONG_TIMES = [
     (timedelta(days=9_000), "expected at most ten years; durations are in seconds."),
     (
         datetime(2030, 1, 1),  # noqa: DTZ001 - naive on purpose
-        "run_after=datetime.datetime(2030, 1, 1, 0, 0): expected an aware datetime, since USE_TZ is on.",
+        "run_after=2030-01-01 00:00:00: expected an aware datetime, since USE_TZ is on.",
     ),
     (datetime.max.replace(tzinfo=UTC), "expected a date up to December 30, 9999."),
 ]

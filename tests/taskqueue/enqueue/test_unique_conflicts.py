@@ -409,7 +409,7 @@ def test_lost_reply_replaces_once(proxy: Proxy, redis_server: Store, monkeypatch
     assert ran() == []
 
 
-def test_call_with_an_id_of_its_own_replaces(store: Store) -> None:
+def test_call_with_its_own_id_replaces(store: Store) -> None:
     first = latest.using(id="one").enqueue("a", 1)
     nonce = store.raw.hget(base_key(store, "t", "one"), "i")
 

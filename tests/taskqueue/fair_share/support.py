@@ -12,7 +12,7 @@ from django_redis_components.taskqueue.task import Task
 from tests.taskqueue.support import new_fetcher
 from tests.taskqueue.tasks import note
 
-#: Request numbers of a slot start at 0, so each fetcher needs a slot of its own.
+#: Request numbers of a slot start at 0, so each fetcher needs its own slot.
 _slots = itertools.count()
 WEIGHTS = {"gold": 3, "silver": 2}
 

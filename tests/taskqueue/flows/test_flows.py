@@ -395,6 +395,13 @@ def test_empty_flow_raises() -> None:
         chain()
 
 
+def test_error_of_a_step_names_its_task_once() -> None:
+    with pytest.raises(TypeError, match=r"^tests\.taskqueue\.tasks\.add does not take these arguments: too many"):
+        chain(add.s(1, 2), add.s(1, 2)).enqueue()
+    with pytest.raises(TypeError, match=r"^tests\.taskqueue\.tasks\.add: args\[0\]"):
+        chain(add.s(object(), 2), add.s(1)).enqueue()
+
+
 def test_invalid_step_raises() -> None:
     with pytest.raises(
         InvalidTask, match=r"^chain: step 1 is <function .*; expected task\.s\(…\), task\.si\(…\), chain"

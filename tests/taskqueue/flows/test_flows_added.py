@@ -445,7 +445,7 @@ def test_invalid_calls_raise(redis_server: Store) -> None:
         context.flow.add(note.using(id="mine").s(1))
     with pytest.raises(InvalidTask, match=r"^flow\.add: .*note uses connection 'jobs', and the flow uses 'default'"):
         context.flow.add(elsewhere.s(1))
-    with pytest.raises(TypeError, match=r"^tests\.taskqueue\.tasks\.add: .*does not take these arguments"):
+    with pytest.raises(TypeError, match=r"^tests\.taskqueue\.tasks\.add does not take these arguments"):
         context.flow.add(add.s(1, 2, 3))
     assert states(flow) == ["running"]
 

@@ -121,7 +121,7 @@ def test_failure_in_an_added_chain_fails_the_next_step_unless_it_may(store: Stor
     assert (failure["reason"], ignored) == ("was not run", ["x"])
 
 
-def test_retry_of_an_added_task_goes_on_within_its_chain(store: Store) -> None:
+def test_retry_of_an_added_task_continues_within_its_chain(store: Store) -> None:
     flow = group(extend.s("x", 0)).then(echo.s()).enqueue()
     job, context = start()
     context.flow.add(chain(fail.si("no"), note.si("after")))

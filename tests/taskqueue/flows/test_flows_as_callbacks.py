@@ -1,4 +1,4 @@
-"""Callbacks that are chains and groups: each starts a flow of its own, once."""
+"""Callbacks that are chains and groups: each starts a separate flow, once."""
 
 from __future__ import annotations
 

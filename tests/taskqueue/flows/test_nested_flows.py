@@ -73,7 +73,7 @@ def test_group_in_a_chain_has_an_action_for_each_member(store: Store, action: An
     assert (values[0], values[-1]) == (1, 2)
 
 
-def test_member_with_an_action_of_its_own_keeps_it(store: Store) -> None:
+def test_member_with_its_own_action_keeps_it(store: Store) -> None:
     members = group(fail.s("a").on_failure("ignore"), chain(fail.s("b").on_failure("continue")), group(fail.s("c")))
 
     flow = members.on_failure("continue").then(echo.s()).enqueue()
@@ -93,7 +93,7 @@ def test_whole_flow_has_an_action(store: Store) -> None:
     assert isinstance(continued.get(0), MemberFailure)
 
 
-def test_retry_of_an_ignored_chain_goes_on_within_it(store: Store) -> None:
+def test_retry_of_an_ignored_chain_continues_within_it(store: Store) -> None:
     flow = group(BROKEN.on_failure("ignore"), note.s("z")).then(echo.s()).enqueue(on_complete=echo.s())
     work_off()
     make_lucky(store)

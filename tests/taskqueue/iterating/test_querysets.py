@@ -183,12 +183,12 @@ def test_key_that_is_no_order_is_refused(redis_server: Store, tables: list[Any],
         (
             lambda: Group.objects.order_by("name"),
             ValueError,
-            " with an order of its own: iterate() reads it in the order of key. Remove it.",
+            " with order_by() or reverse(): iterate() reads it in the order of key. Remove it.",
         ),
         (
             lambda: Group.objects.reverse(),
             ValueError,
-            " with an order of its own: iterate() reads it in the order of key. Remove it.",
+            " with order_by() or reverse(): iterate() reads it in the order of key. Remove it.",
         ),
         (
             lambda: Group.objects.all()[:5],

@@ -541,7 +541,7 @@ def test_schedule_with_an_unknown_field_is_not_sent(
 
 
 def fill(store: Store, count: int) -> None:
-    """Store so many added schedules at once."""
+    """Store this number of added schedules at once."""
     one = definitions.create_added(note, declared.FixedInterval(3_600_000), {"args": ["x"], "name": "s"}, {})
     text = definitions.encode(one)
     store.raw.hset(base_key(store, "added_schedules"), mapping={f"s{number:05}": text for number in range(count)})

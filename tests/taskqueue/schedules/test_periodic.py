@@ -127,6 +127,11 @@ def test_task_with_its_own_eta_raises() -> None:
     assert str(raised.value) == f"@every(60) on {note.name}: a schedule determines the time; remove run_after."
 
 
+def test_wrong_arguments_name_the_task_once() -> None:
+    with pytest.raises(InvalidTask, match=rf"^@every\(60\) on {note.name}: does not take these arguments: "):
+        every(60, args=(1, 2, 3))(note)
+
+
 def test_duplicate_schedule_name_raises() -> None:
     every(60, name="nightly", args=(1,))(note)
     every(60, name="nightly", args=(1,), jitter=5)(note)

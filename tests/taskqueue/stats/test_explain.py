@@ -64,7 +64,7 @@ def test_place_in_the_middle_of_a_long_list_is_found_by_its_time(redis_server: S
         assert abs(found.ahead - rank) <= (0 if found.is_exact else 1_000), rank
 
 
-def test_queue_that_nobody_serves_or_that_is_paused(redis_server: Store) -> None:
+def test_queue_without_a_worker_or_that_is_paused(redis_server: Store) -> None:
     result = note.enqueue("x")
     assert codes(result) == ["no_worker", "next"]
     write_worker(redis_server, "dead:1", seen_s=3_600)

@@ -235,7 +235,7 @@ def test_unique_key_follows_the_arguments(store: Store) -> None:
         store.raw.delete(*unique_keys(store) or ["none"])
 
 
-def test_time_of_a_unique_key_goes_on(store: Store) -> None:
+def test_time_of_a_unique_key_continues(store: Store) -> None:
     result = note.using(unique=60).enqueue("old")
 
     result.update(args=["new"])
@@ -371,7 +371,7 @@ def test_recovered_task_can_be_changed(store: Store) -> None:
     assert (ran(), recorded) == ([result.id], [2])
 
 
-def test_repeated_enqueue_with_an_id_of_its_own_conflicts_after_a_change(store: Store) -> None:
+def test_repeated_enqueue_with_its_own_id_conflicts_after_a_change(store: Store) -> None:
     note.using(id="order-7").enqueue(1).update(args=[2])
 
     with pytest.raises(TaskIdConflict):

@@ -58,7 +58,7 @@ def listed() -> list[WorkerInfo]:
 
 
 def workers(count: int = 1) -> list[WorkerInfo]:
-    """Wait until so many workers are listed."""
+    """Wait until this number of workers is listed."""
 
     def found() -> list[WorkerInfo]:
         workers = [each for each in listed() if each.command_line]

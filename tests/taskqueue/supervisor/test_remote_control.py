@@ -39,7 +39,7 @@ def send(target: str, verb: str, op: str = "", author: str = "m. keller") -> Non
 
 
 def workers(count: int, *states: str) -> list[WorkerInfo]:
-    """Wait until so many workers are listed, in these states."""
+    """Wait until this number of workers is listed, in these states."""
 
     def found() -> list[WorkerInfo]:
         listed = page().workers

@@ -227,7 +227,7 @@ def spin() -> None:
 def test_cancellation_is_repeated_after_the_system_had_no_thread(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A run in protected code is interrupted by a thread of its own."""
+    """A run in protected code is interrupted by a separate thread."""
     begun, may_go, outcomes = threading.Event(), threading.Event(), list[BaseException]()
 
     def wait_and_spin() -> None:

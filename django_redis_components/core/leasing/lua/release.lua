@@ -1,4 +1,4 @@
--- Release the lease of a token, and hand off what became free to the first waiters.
+-- Release the lease of a token, and grant the freed capacity to the first waiters.
 -- Precondition: none; a token without a lease changes nothing, but that what has expired is granted to waiters.
 -- KEYS[1] base  of the kind
 -- KEYS[2] queue  zset: waiting token -> ticket; of a group the hash of what each token wants

@@ -205,7 +205,7 @@ class ShardMove:
         return Left(waiting, depth.running)
 
     def _has_room(self, queue: str, count: int) -> bool:
-        """Return whether the other shard keeps so many failed tasks more."""
+        """Return whether the other shard has room for this number of further failed tasks."""
         failed = self.target.run(_count_failed(self.target, queue))
         return failed + count <= conf.settings().taskqueue.failed_limit
 

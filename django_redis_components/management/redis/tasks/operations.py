@@ -78,7 +78,7 @@ def _count(queue: Queue, state: str) -> int:
 
 
 def _listed_task(row: FinishedRow, shard: Shard, *, with_arguments: bool) -> CommandResult:
-    """Return what the list of finished tasks knows of a task whose record has expired."""
+    """Return the row in the list of finished tasks of a task whose record has expired."""
     result: TaskResult = TaskResult(registry.find(row.name), row.name, row.id, shard, row.fields_of_record)
     data = task_listing.data_of(result, with_arguments=with_arguments)
     listed = task_listing.of_tasks([result], result.state, with_arguments=with_arguments)

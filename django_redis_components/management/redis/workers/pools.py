@@ -33,8 +33,8 @@ PROBLEMS = {
     "restarting": "it was restarting; the new process has the pool of its start",
     "quiet": "it is quiet; resume it first",
     "threads": "its system has too few threads; it has as many as could start",
-    "queue": "it does not know one of the queues; its log names it",
-    "unknown": "its release does not know this command",
+    "queue": "one of the queues is not declared; its log names it",
+    "unknown": "its release does not support this command",
     "unavailable": "Redis did not answer; send it again",
 }
 #: What changes the pool of a target.

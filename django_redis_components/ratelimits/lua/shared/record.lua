@@ -1,6 +1,6 @@
 -- Records of one rate: three doubles and the ids of the last eight calls that wrote the record, newest first. The
 -- doubles are the time of writing and another time, both in microseconds, and a number. The ids identify a call that
--- the client repeats after a lost reply. While an operator blocks the key, the record stands behind the block: see
+-- the client repeats after a lost reply. While an operator blocks the key, the record follows the block: see
 -- block.lua.
 
 -- Return time, number and ids of a record, and whether the clock went back since it was written. If it did, no time

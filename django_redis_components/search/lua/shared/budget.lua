@@ -8,7 +8,7 @@ local function cost_of_source(source)
   for _, text in ipairs(source.texts) do
     cost = cost + LOOKED_UP * #text.keys
   end
-  -- Each text of a group is a set of its own; then their union, and what is left.
+  -- Each text of a group is a separate set; then their union, and what is left.
   return cost + (#source.texts > 1 and #source.texts + 2 or 0)
 end
 
@@ -20,7 +20,7 @@ local function costs_per_document(sources, excluded, phrase_count, order_count, 
     cost = cost + cost_of_source(source)
   end
   for _, exclusion in ipairs(excluded) do
-    cost = cost + LOOKED_UP * (#exclusion - 1) + (exclusion[1] ~= "" and 1 or 0) -- a phrase has a set of its own
+    cost = cost + LOOKED_UP * (#exclusion - 1) + (exclusion[1] ~= "" and 1 or 0) -- a phrase has a separate set
   end
   local is_union = #sources[1].texts > 1
   return cost, cost - cost_of_source(sources[1]) + (is_union and 2 or LOOKED_UP)

@@ -79,7 +79,7 @@ local function is_pending()
   return true
 end
 
--- A task that needs another place is taken out of its own.
+-- A task that needs another place is removed from its present one.
 local changes_limits, changes_group, task = false, false, nil
 for index = 8, #ARGV, 2 do
   changes_group = changes_group or ARGV[index] == F.fair_share

@@ -1,4 +1,4 @@
--- Add steps, tasks or chains and groups of them, to the group of a running member of a flow: what waits for the member waits
+-- Add steps, tasks or chains and groups of them, to the group of a running member of a flow: all steps after the member wait
 -- for them, too. Their first tasks start at once.
 -- Precondition: the ids follow from the member and the calls, so that a repetition, or a repeated run, adds nothing twice.
 -- KEYS[1] base  string prefix of the tag's keys

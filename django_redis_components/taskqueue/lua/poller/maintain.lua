@@ -221,7 +221,7 @@ for _, queue in ipairs(queues) do
     if is_idle then
       next_due_ms = ctx.now_ms -- a full round follows at once
     elseif ctx.now_ms < hold_until_ms then
-      recover_expired(queue, 0, 0) -- their processes have exited, so nobody can renew them
+      recover_expired(queue, 0, 0) -- their processes have exited, so no process can renew them
     else
       recover_expired(queue, "-inf", ctx.now_ms)
       recover_expired(queue, string.format("(%.0f", latest_ms), "+inf") -- leased before the clock was set back

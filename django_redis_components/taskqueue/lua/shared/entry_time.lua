@@ -37,7 +37,7 @@ local function ready_rank(ctx, queue, at_us)
   return low
 end
 
--- Return the index of a task in a list, or nil; looks at both ends and around an expected index, at so many entries of each.
+-- Return the index of a task in a list, or nil; looks at both ends and around an expected index, at `searched` entries of each.
 local function index_in(list, id, searched, expected)
   local index = redis.call("LPOS", list, id, "MAXLEN", searched) or redis.call("LPOS", list, id, "RANK", -1, "MAXLEN", searched)
   if index or not expected then

@@ -16,7 +16,7 @@ local function task_of(entry)
   return string.match(entry, "[^\t]+$")
 end
 
--- What has the turns of the tasks without a group. No group has this name.
+-- The entry in `turns` for the tasks without a group. No group has this name.
 local WITHOUT_GROUP = "\t"
 
 -- Return the weight and the group, from "weight/group".

@@ -7,7 +7,7 @@
 
 -- Most offers that one call checks, and most groups without waiting tasks whose turns it forgets.
 local MAX_CHECKED, MAX_FORGOTTEN = 10, 100
--- What has the turns of the tasks without a group, and the part of a turn's number that one task uses: as in turns.lua.
+-- The entry for the tasks without a group, and the part of a turn's number that one task uses: as in turns.lua.
 local WITHOUT_GROUP, STEP = "\t", 0.0078125
 
 local function turns_of(ctx, limit, queue)

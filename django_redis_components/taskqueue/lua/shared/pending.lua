@@ -94,7 +94,7 @@ local function take_from_list(ctx, queue, part, wanted, ranks)
     end
   end
   if count > 0 then
-    local is_near_end = first > redis.call("LLEN", key) / 2 -- LREM looks from one end on until it has removed so many
+    local is_near_end = first > redis.call("LLEN", key) / 2 -- LREM scans from one end until it has removed `count`
     redis.call("LREM", key, is_near_end and -count or count, "")
   end
 end

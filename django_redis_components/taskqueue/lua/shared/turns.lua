@@ -86,7 +86,7 @@ local function lease_first(ctx, queue, group)
   return nil, true
 end
 
--- What has the turns of the tasks without a group.
+-- The entry in `turns` for the tasks without a group.
 local WITHOUT_GROUP = "\t"
 
 -- Give a group its turn: it goes behind the others when it has started as many tasks as its weight, or can start none.
