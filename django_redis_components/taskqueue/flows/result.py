@@ -158,12 +158,16 @@ class FlowResult:
         found = yield from read_added(self._shard, self.id, known + 3, new)
         records = yield from task_records.read_many(self._shard, [each.id for each in found])
         by_member: dict[int, list[Shape[int]]] = {}
+        stored: dict[str, list[int]] = {}
         for each, record in zip(found, records, strict=True):
             self.results.append(_result(each.id, self._shard, record))
-            self.links.append([self._place(number) for number in each.followers])
+            if each.chunks_of and each.chunks_of not in stored:
+                followers = yield from read_followers(self._shard, self.id, each.chunks_of)
+                stored[each.chunks_of] = [self._place(number) for number in followers]
+            self.links.append(stored.get(each.chunks_of) or [self._place(number) for number in each.followers])
         places = {result.id: place for place, result in enumerate(self.results)}
         for each in found:
-            if each.member and not each.followers:
+            if each.member and not each.followers and not each.chunks_of:
                 by_member.setdefault(places[each.member], []).append(map_shape(each.appended, places.__getitem__))
         self.ends = with_added(self.ends, by_member)
 

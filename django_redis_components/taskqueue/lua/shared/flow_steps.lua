@@ -77,6 +77,17 @@ local function revive_followers(ctx, flow_ref, id)
   end
 end
 
+-- Count the success of a task whose followers wait for it and what was added as for one task. Return whether others of these
+-- have not succeeded.
+local function waits_for_added(key, number)
+  local open = FLOW.open_members .. number_of_chunks(key, number)
+  if redis.call("HEXISTS", key, open) == 0 then
+    redis.call("HSET", key, open, 0)
+    return false
+  end
+  return redis.call("HINCRBY", key, open, -1) > 0
+end
+
 -- Do what is left for the followers of a task, or for a chunk of them.
 local function step_task(ctx, key, steps, left)
   local kind, number, chunk, finished, why = string.match(left, "^(%a) (%d+) (%d+) (%d+) (.*)$")
@@ -84,7 +95,10 @@ local function step_task(ctx, key, steps, left)
   if not id then -- the flow was evicted
     return
   end
-  local some, is_left = read_chunk(key, number, followers, tonumber(chunk))
+  local some, is_left = "", false
+  if not (kind == "s" and chunk == "0" and followers == MANY and waits_for_added(key, number)) then
+    some, is_left = read_chunk(key, number, followers, tonumber(chunk))
+  end
   if is_left then -- in front: what follows the tasks of this chunk is done before the next one
     redis.call("LPUSH", steps, string.format("%s %s %d %s %s", kind, number, chunk + 1, finished, why))
     finished = 0
