@@ -37,7 +37,7 @@ _REASONS = {
     -2: "its flow was evicted or deleted, or the task is a callback.",
     -3: "a task after the group has started or was cancelled, or the task itself was cancelled.",
     -4: f"the flow would have more than {MAX_TASKS:,} tasks.",
-    -5: "it had failed before, and the tasks after it, more than 150, do not wait for it any more.",
+    -5: "it had failed before, and the tasks after it, more than 100, do not wait for it any more.",
 }
 
 

@@ -188,7 +188,7 @@ def test_member_that_failed_and_may_adds_nothing_when_many_tasks_do_not_wait_for
 
     _, context = start()
 
-    with pytest.raises(GroupNotOpen, match=r"it had failed before, and the tasks after it, more than 150, do not wait"):
+    with pytest.raises(GroupNotOpen, match=r"it had failed before, and the tasks after it, more than 100, do not wait"):
         context.flow.add(note.s("x"))
     assert states(flow)[1:3] == ["scheduled", "waiting"]
 

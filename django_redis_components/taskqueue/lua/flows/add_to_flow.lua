@@ -17,7 +17,7 @@
 -- Returns {-4}: the flow would have too many tasks
 -- Returns {-5}: the member had failed and may, and tasks after it, of which there are very many, do not wait for it any more
 -- Returns {-6}: a task that was stored has expired
--- Cost: O(tasks) times O(log n); of the followers 150 at most are read
+-- Cost: O(tasks) times O(log n); of the followers 100 at most are read
 local base = KEYS[1]
 local id = ARGV[1]
 local token = ARGV[2]

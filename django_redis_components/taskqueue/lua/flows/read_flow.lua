@@ -22,7 +22,7 @@ local last = tonumber(ARGV[4])
 -- @include flow_followers: join_chunks
 
 -- Chunks of a task's followers that are read: more than the tasks that are read in detail.
-local MAX_CHUNKS = 4
+local MAX_CHUNKS = 6
 
 local ctx = new_context(base)
 local key = base_key(ctx, K.flow, flow_id)

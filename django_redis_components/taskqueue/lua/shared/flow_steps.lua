@@ -1,5 +1,8 @@
--- What happens to the followers of a task in steps, and the retry of a task. Part of flow.lua.
+-- What happens to the followers of a task in steps, and the retry and deletion of a task. Part of flow.lua.
 -- @include flow
+
+-- Followers of one failed task that are deleted with it at most; the others have a TTL.
+local MAX_DELETED = 100
 
 -- Return the followers of a retried task that failed because of it, and count it as not failed. None if it may fail.
 local function followers_of_retried(ctx, key, number, id)
@@ -74,6 +77,25 @@ local function revive_followers(ctx, flow_ref, id)
   revive_flow(ctx, key, flow_ref)
   if not is_callback(number, tasks) then
     revive(ctx, key, { { number = number, followers = followers_of_retried(ctx, key, number, id) } })
+  end
+end
+
+-- Delete the tasks that have failed because of one that is deleted, and cannot be retried any more without it.
+local function delete_failed_followers(ctx, flow_ref)
+  local key, number = parse_ref(ctx, flow_ref)
+  local parents, budget = { number }, MAX_DELETED
+  while #parents > 0 and budget > 0 do
+    local parent = table.remove(parents)
+    local id, followers = node(key, parent)
+    local was_tolerated = redis.call("HEXISTS", key, FLOW.failure .. (id or "")) == 1
+    for follower in string.gmatch(not was_tolerated and join_chunks(key, parent, followers, 1) or "", "%d+") do
+      local after = node(key, follower)
+      if budget > 0 and after and is_in_state(ctx, after, S.failed) then
+        redis.call("UNLINK", task_key(ctx, after), task_key(ctx, after) .. ":errors")
+        parents[#parents + 1] = follower
+        budget = budget - 1
+      end
+    end
   end
 end
 
