@@ -146,7 +146,7 @@ def prepare_callback(graph: FlowGraph) -> tuple[Messages, Call]:
     if len(calls) > 1:
         raise InvalidTask(
             f"A callback has {len(flow.results):,} tasks of {sum(map(_size_of, tasks.parts)):,} bytes: a callback may"
-            f" have {MAX_CALLBACK} tasks of about {CHUNK_BYTES:,} bytes. Let the callback be a task that enqueues the flow."
+            f" have {MAX_CALLBACK} tasks of about {CHUNK_BYTES:,} bytes. Let a task be the callback that enqueues it."
         )
     return tasks.messages, calls[0]
 
