@@ -321,6 +321,13 @@ class FlowField:
     #: With "number:chunk" behind it: numbers of some followers of a task that has very many, with commas. Its node has
     #: a single comma in place of followers.
     followers = "followers:"
+    #: With the number of a task behind it that a running member has added: number of the one with whose chunks of
+    #: followers its own are stored. With that number behind it, int: these tasks that have not succeeded, its own
+    #: included. The followers wait for all of them as for one; 0: not any more.
+    same_followers = "same:"
+    open_members = "open:"
+    #: int: number of the first added task that was not started, or listed as waiting.
+    starting_added = "starting_added"
     #: With a task's number behind it, int: how many entries `Key.flow_steps` has for it.
     steps = "steps:"
     #: With a task's number behind it, int: parents that have not succeeded; parents that cannot succeed any more.

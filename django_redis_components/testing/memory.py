@@ -23,6 +23,7 @@ from django_redis_components.taskqueue.store.scripts import (
     REGISTER_WAITER,
     RESCHEDULE,
     SAVE_METADATA,
+    STAGE_ADDED,
     UPDATE_TASK,
 )
 from django_redis_components.taskqueue.worker import execution
@@ -54,6 +55,7 @@ class MemoryQueue:
         self._records: dict[str, Record] = {}
         self._errors: dict[str, list[bytes]] = {}
         self._flows: dict[str, MemoryFlow] = {}
+        self._staged: dict[str, dict[str, Any]] = {}
         self._handlers: dict[Any, Callable[[dict[str, Any]], Any]] = {
             ENQUEUE: self._enqueue,
             ENQUEUE_PLAIN: self._enqueue_plain,
@@ -62,6 +64,7 @@ class MemoryQueue:
             ENQUEUE_FLOW: self._enqueue_flow,
             CONTINUE_FLOW: lambda sent: 0,
             ADD_TO_FLOW: self._add_to_flow,
+            STAGE_ADDED: self._stage_added,
             REGISTER_WAITER: self._register_waiter,
             CANCEL: self._cancel,
             RESCHEDULE: self._reschedule,
@@ -236,6 +239,10 @@ class MemoryQueue:
             self.pending += flow.ids
         return time.time_ns() // 1_000
 
+    def _stage_added(self, sent: dict[str, Any]) -> int:
+        self._staged |= {task["id"]: task for task in request_parser.parse_tasks(sent["tasks"])}
+        return 1
+
     def _add_to_flow(self, sent: dict[str, Any]) -> list[int]:
         flow_id = self._records[sent["id"]][Field.flow_ref].decode().partition("/")[0]
         flow = self._flows[flow_id]
@@ -243,7 +250,8 @@ class MemoryQueue:
             return [-3]
         numbers, new = flow.extend(sent["id"], list(request_parser.parse_added_nodes(sent["nodes"])))
         for number, node in new.items():
-            record = request_parser.build_record(node) | {Field.flow_ref: f"{flow_id}/{number}".encode()}
+            record = request_parser.build_record(self._staged.pop(node["id"], node))
+            record[Field.flow_ref] = f"{flow_id}/{number}".encode()
             if flow.has_parents(node["id"]):
                 record[Field.state] = b"waiting"
             self._records[node["id"]] = record

@@ -13,14 +13,14 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.dashboard.flows.graph import MAX_ACROSS, MAX_LAYERS, build_graph
 from django_redis_components.dashboard.flows.tree import MAX_INDENTED
-from django_redis_components.taskqueue import FlowDoesNotExist, chain, get_queue, group
+from django_redis_components.taskqueue import FlowDoesNotExist, TaskContext, chain, get_queue, group, task
 from django_redis_components.taskqueue.flows.graph import MAX_DEPTH
 from django_redis_components.taskqueue.flows.overview import FlowMember, read_flow
 from django_redis_components.taskqueue.shards import home
 from tests.dashboard.flow_pages import FLOWS, url_of
 from tests.dashboard.support import HOSTILE, Page, browser, fields_of, settle_tasks, text_of, work_off_in_a_thread
 from tests.support import Store
-from tests.taskqueue.support import base_key
+from tests.taskqueue.support import base_key, work_off
 from tests.taskqueue.tasks import add, fail, note
 
 pytestmark = pytest.mark.django_db
@@ -117,6 +117,42 @@ def test_nested_flow_is_shown_as_a_tree(redis_server: Store, operator: Client) -
         "first": 0,
         "children": [0, 1, 2],
     }
+
+
+@task(takes_context=True)
+def add_notes(context: TaskContext, count: int) -> None:
+    context.flow.add(*(note.si(number) for number in range(count)), fail.si().on_failure("ignore"))
+
+
+def test_added_tasks_are_shown_below_the_tree(redis_server: Store, operator: Client) -> None:
+    flow = group(add_notes.s(100), chain(add.s(1, 1), note.s())).enqueue()
+    work_off()
+
+    html = operator.get(url_of(flow.id)).content.decode()
+
+    text = text_of(html)
+    assert "101 tasks added by running members 1 failure ignored, 100 successful note Number 6 successful" in text
+    assert "1 further task is not shown" in text
+    assert "The tree has 103 of 104 tasks." in text
+    assert operator.get(url_of(flow.id), {"format": "json"}).json()["flow"]["added"] == 101
+
+
+def test_flow_and_the_flow_that_is_its_callback_link_to_each_other(redis_server: Store, operator: Client) -> None:
+    flow = chain(add.s(1, 1)).enqueue(on_complete=chain(note.s(), note.s()))
+    work_off()
+    assert flow.on_complete_result is not None
+    inner = flow.on_complete_result.get(0)
+
+    outer_html, inner_html = (operator.get(url_of(each)).content.decode() for each in (flow.id, inner))
+
+    assert f'<a class="drc-mono" href="{url_of(inner)}"><bdi>{inner}</bdi></a>' in outer_html
+    assert f'Callback of flow <a class="drc-mono" href="{url_of(flow.id)}"><bdi>{flow.id}</bdi></a>' in inner_html
+    assert "Callback of flow" not in outer_html
+    found = [operator.get(url_of(each), {"format": "json"}).json()["flow"] for each in (flow.id, inner)]
+    assert [(each["callback_of"], each["callback_flows"]) for each in found] == [
+        (None, {"on_complete": inner}),
+        (flow.id, {}),
+    ]
 
 
 def test_flow_of_tasks_alone_has_no_tree(redis_server: Store, operator: Client) -> None:

@@ -21,7 +21,7 @@ from django_redis_components.management.redis.flows import show_flow
 from django_redis_components.management.redis.workers import group as workers
 from django_redis_components.ratelimits import RateLimit
 from django_redis_components.semaphores import Semaphore
-from django_redis_components.taskqueue import chain, group
+from django_redis_components.taskqueue import TaskContext, chain, group, task
 from tests.dashboard.support import write_poller, write_worker
 from tests.management.support import command_data, refusal, run_command
 from tests.support import Store, eventually
@@ -256,6 +256,40 @@ def test_nested_flow_is_shown_as_a_tree(redis_server: Store) -> None:
     data = command_data("redis", "flows", "show", flow.id)
     assert len(data["tasks"]) == 204
     assert (data["tree"]["kind"], data["tree"]["tasks"], len(data["tree"]["children"])) == ("chain", 204, 1)
+
+
+@task(takes_context=True)
+def add_notes(context: TaskContext, count: int) -> None:
+    context.flow.add(*(note.si(number) for number in range(count)))
+
+
+def test_added_tasks_are_shown_below_the_tree(redis_server: Store) -> None:
+    flow = group(add_notes.s(101), chain(add.s(1, 2), note.s())).then(note.si("end")).enqueue()
+    work_off()
+
+    lines = run_command("redis", "flows", "show", flow.id).splitlines()
+
+    [header] = [number for number, line in enumerate(lines) if "added by running members: 101 tasks" in line]
+    assert "101 successful" in lines[header]
+    assert lines[header + 1].split()[0] == "4"
+    assert note.name in lines[header + 1]
+    assert show_flow(flow.id, "default").note == "The tree has 104 of 105 tasks; --json lists all."
+
+
+def test_flow_and_the_flow_that_is_its_callback_name_each_other(redis_server: Store) -> None:
+    flow = chain(add.s(1, 2)).enqueue(on_complete=chain(note.s(), note.s()), on_success=note.s())
+    assert command_data("redis", "flows", "show", flow.id)["callback_flows"] == {}
+    work_off()
+    assert flow.on_complete_result is not None
+    inner = flow.on_complete_result.get(0)
+
+    outer_text = run_command("redis", "flows", "show", flow.id)
+    inner_text = run_command("redis", "flows", "show", inner)
+
+    assert f"Its on_complete callback is flow {inner}." in outer_text
+    assert f"It is a callback of flow {flow.id}." in inner_text
+    assert command_data("redis", "flows", "show", flow.id)["callback_flows"] == {"on_complete": inner}
+    assert command_data("redis", "flows", "show", inner)["callback_of"] == flow.id
 
 
 def test_callbacks_of_a_flow_are_shown(redis_server: Store) -> None:

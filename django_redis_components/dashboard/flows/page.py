@@ -20,7 +20,7 @@ from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
 from django_redis_components.taskqueue.exceptions import FlowDoesNotExist
-from django_redis_components.taskqueue.flows.overview import FlowMember, FlowOverview, read_flow
+from django_redis_components.taskqueue.flows.overview import MAX_ADDED, FlowMember, FlowOverview, read_flow
 from django_redis_components.taskqueue.flows.tree import count_shown
 
 #: Tasks that are drawn and listed, and failed tasks that are listed.
@@ -71,10 +71,16 @@ def build_page(flow: FlowOverview, links: Links) -> dict[str, Any]:
             for state in sorted(flow.states, key=rank)
         ],
         "graph": graph,
-        "tree": build_tree(flow.tree, flow.members, links),
+        "tree": build_tree(flow, links),
         "tree_note": _tree_note(flow),
         "rows": [_row(member, url_of, after.get(member.number, [])) for member in by_attention[:MAX_ROWS]],
-        "callbacks": [(name, _row(member, url_of, [])) for name, member in _callbacks(flow).items() if member],
+        "callbacks": [
+            (name, _row(member, url_of, []) | _started(flow, name, links))
+            for name, member in _callbacks(flow).items()
+            if member
+        ],
+        "outer": flow.callback_of,
+        "outer_url": links.flow(flow.callback_of) if flow.callback_of else "",
         "retries": _retries(flow.failed, links),
         "note": _note(flow, graph),
         "is_unfinished": flow.unfinished > 0 or any(flow.states.get(state) for state in UNFINISHED),
@@ -94,6 +100,9 @@ def flow_data(snapshot: Snapshot[FlowOverview]) -> dict[str, Any]:
             "tasks": flow.members,
             "failed": flow.failed,
             "tree": flow.tree,
+            "added": flow.added,
+            "callback_of": flow.callback_of or None,
+            "callback_flows": flow.started,
             **_callbacks(flow),
         },
     }
@@ -101,6 +110,12 @@ def flow_data(snapshot: Snapshot[FlowOverview]) -> dict[str, Any]:
 
 def _callbacks(flow: FlowOverview) -> dict[str, FlowMember | None]:
     return {"on_error": flow.on_error, "on_complete": flow.on_complete, "on_success": flow.on_success}
+
+
+def _started(flow: FlowOverview, name: str, links: Links) -> dict[str, str]:
+    """Return the flow that a callback has started, and the URL of its page."""
+    started = flow.started.get(name, "")
+    return {"flow": started, "flow_url": links.flow(started) if started else ""}
 
 
 def _finding(flow: FlowOverview) -> str:
@@ -173,7 +188,7 @@ def _retries(failed: Sequence[FlowMember], links: Links) -> list[tuple[str, str,
 
 
 def _tree_note(flow: FlowOverview) -> str:
-    shown = count_shown(flow.tree) if flow.tree else flow.tasks
+    shown = count_shown(flow.tree) + min(flow.added, MAX_ADDED) if flow.tree else flow.tasks
     if shown == flow.tasks:
         return ""
     return _("The tree has %(shown)s of %(count)s tasks.") % {"shown": number(shown), "count": number(flow.tasks)}

@@ -12,7 +12,7 @@ from django.utils.translation import ngettext
 from django_redis_components.dashboard.flows.states import rank, state_label
 from django_redis_components.dashboard.formats import listed, number
 from django_redis_components.dashboard.links import Links
-from django_redis_components.taskqueue.flows.overview import FlowMember
+from django_redis_components.taskqueue.flows.overview import MAX_ADDED, FlowMember, FlowOverview
 from django_redis_components.taskqueue.flows.tree import Branch
 
 #: Levels that are indented; deeper ones are below each other.
@@ -50,19 +50,44 @@ class _States:
         self.members = {member.number: member for member in members}
         self._numbers = sorted(self.members)
 
-    def of_branch(self, branch: Branch) -> Counter[str]:
-        """Return how many tasks of a branch are in each state, of those that were read."""
-        first, end = (bisect_left(self._numbers, at) for at in (branch.first, branch.first + branch.tasks))
+    def of_range(self, first: int, tasks: int) -> Counter[str]:
+        """Return how many tasks from a number on are in each state, of those that were read."""
+        first, end = (bisect_left(self._numbers, at) for at in (first, first + tasks))
         return Counter(self.members[each].state for each in self._numbers[first:end])
 
 
-def build_tree(root: Branch | None, members: Sequence[FlowMember], links: Links) -> list[TreeLine]:
-    """Return the lines of the tree of a flow; none without nested steps."""
-    return list(_branch_lines(root, _States(members), links, 0)) if root else []
+def build_tree(flow: FlowOverview, links: Links) -> list[TreeLine]:
+    """Return the lines of the tree of a flow, and of the tasks that were added; none without nested steps."""
+    if not flow.tree:
+        return []
+    states = _States(flow.members)
+    lines = list(_branch_lines(flow.tree, states, links, 0))
+    return [*lines, *_added_lines(flow.tree.tasks + 3, flow.added, states, links)] if flow.added else lines
+
+
+def _added_lines(first: int, added: int, states: _States, links: Links) -> Iterator[TreeLine]:
+    """Yield the lines of the tasks that running members have added; `first`: number of the first of them."""
+    counts = states.of_range(first, added)
+    text = ngettext("%(count)s task added by running members", "%(count)s tasks added by running members", added)
+    yield TreeLine(
+        "branch",
+        text % {"count": number(added)},
+        _counts_text(counts, is_part=counts.total() < added),
+        is_alarming=counts["failed"] > 0,
+        is_open=len(counts) > 1,
+        is_indented=True,
+    )
+    for at in range(first, first + min(added, MAX_ADDED)):
+        yield _task_line(at, states.members.get(at), links)
+    if added > MAX_ADDED:
+        hidden = added - MAX_ADDED
+        text = ngettext("%(count)s further task is not shown", "%(count)s further tasks are not shown", hidden)
+        yield TreeLine("note", text % {"count": number(hidden)})
+    yield TreeLine("end")
 
 
 def _branch_lines(branch: Branch, states: _States, links: Links, depth: int) -> Iterator[TreeLine]:
-    counts = states.of_branch(branch)
+    counts = states.of_range(branch.first, branch.tasks)
     yield TreeLine(
         "branch",
         _branch_label(branch),

@@ -15,7 +15,7 @@ from django_redis_components.management.listings.task_listing import data_of
 from django_redis_components.management.redis import groups
 from django_redis_components.management.tables import TextTable
 from django_redis_components.taskqueue import get_flow
-from django_redis_components.taskqueue.flows.overview import tree_of
+from django_redis_components.taskqueue.flows.overview import MAX_ADDED, started_by, tree_of
 from django_redis_components.taskqueue.flows.result import FlowResult
 from django_redis_components.taskqueue.flows.tree import Branch, count_shown
 from django_redis_components.taskqueue.result import TaskResult
@@ -54,21 +54,27 @@ def show_flow(flow_id: str, using: str) -> CommandResult:
         "on_complete": flow.on_complete_result,
         "on_success": flow.on_success_result,
     }
-    tree = tree_of(flow)
+    tree, started = tree_of(flow), started_by(flow)
     data = {
         "id": flow_id,
         "is_finished": flow.is_finished,
         "states": dict(_count_states(flow.results)),
         "tree": dataclasses.asdict(tree) if tree else None,
         "tasks": [{**data_of(each), "after": parents[number]} for number, each in enumerate(flow.results)],
+        "callback_of": flow._callback_of or None,
+        "callback_flows": started,
         **{name: data_of(result) if result else None for name, result in callbacks.items()},
     }
     rows = list(_tree_rows(tree, flow, parents, 0) if tree else _task_rows(flow, parents))
+    rows += _added_rows(flow, parents, tree.tasks) if tree else []
     rows += [_row(name, result, []) for name, result in callbacks.items() if result]
     text = f"Flow {flow_id} has {counted(len(flow.results), 'task')}: {_states_text(flow.results)}."
+    if flow._callback_of:
+        text += f" It is a callback of flow {flow._callback_of}."
+    text += "".join(f" Its {name} callback is flow {inner}." for name, inner in started.items())
     note = f"Only the first {MAX_ROWS} tasks are listed; --json lists all." if len(flow.results) > MAX_ROWS else ""
     if tree:
-        shown = count_shown(tree)
+        shown = count_shown(tree) + min(len(flow.results) - tree.tasks, MAX_ADDED)
         note = f"The tree has {shown:,} of {counted(len(flow.results), 'task')}; --json lists all."
         note = note if shown < len(flow.results) else ""
     return CommandResult(data, text, TextTable(_HEADERS, rows, frozenset(["ATTEMPTS"])), note)
@@ -91,6 +97,15 @@ def _tree_rows(branch: Branch, flow: FlowResult, parents: list[list[int]], depth
             yield _row(str(child), flow.results[child], parents[child], INDENT * (depth + 1))
     if hidden := branch.steps - len(branch.children):
         yield "", "", f"{INDENT * (depth + 1)}… {counted(hidden, 'further step')}", "", "", "", "", ""
+
+
+def _added_rows(flow: FlowResult, parents: list[list[int]], first: int) -> Iterator[tuple[str, ...]]:
+    """Yield the rows of the tasks that running members have added, and one above them; `first`: place of the first."""
+    added = flow.results[first:]
+    if added:
+        yield "", "", f"added by running members: {counted(len(added), 'task')}", "", _states_text(added), "", "", ""
+    for place, each in enumerate(added[:MAX_ADDED], first):
+        yield _row(str(place), each, parents[place], INDENT)
 
 
 def _count_states(results: list[TaskResult]) -> Counter[str]:

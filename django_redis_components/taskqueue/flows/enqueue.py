@@ -43,12 +43,12 @@ from django_redis_components.taskqueue.store import task_records
 from django_redis_components.taskqueue.store.messages import CHUNK_BYTES, TaskMessage
 from django_redis_components.taskqueue.store.scripts import CONTINUE_FLOW, ENQUEUE_FLOW
 
-#: Maximum tasks written in one round trip.
-CHUNK = 400
+#: Maximum tasks written in one round trip, and those of a flow that is a callback: it is written in one.
+CHUNK, MAX_CALLBACK = 250, 400
 #: Tasks above which the last part may not have started all, see lua/shared/flow_work.lua.
 MAX_STARTED = 250
 #: Followers of a task that one script starts or fails: of more, a task has them in chunks of as many.
-FOLLOWERS = 150
+FOLLOWERS = 100
 #: Results of tasks, and the messages that enqueue them.
 Messages = list[tuple[TaskResult, TaskMessage]]
 #: Maximum tasks of a flow in the outbox, where it is one row.
@@ -142,11 +142,11 @@ def prepare_callback(graph: FlowGraph) -> tuple[Messages, Call]:
     flow_id = task_records.new_id()
     tasks = _prepare_tasks(graph, Callbacks(), flow_id, is_callback=True)
     flow = FlowResult(flow_id, tasks.results[0]._shard, list(tasks.results.values()), [], graph.ends)
-    calls = _calls(flow._shard, flow, tasks, "")
+    calls = _calls(flow._shard, flow, tasks, "", chunk=MAX_CALLBACK)
     if len(calls) > 1:
         raise InvalidTask(
-            f"A callback has {len(flow.results):,} tasks: a flow that is a callback may have {CHUNK} tasks, of about"
-            " 1 MB. Let a task enqueue it."
+            f"A callback has {len(flow.results):,} tasks of {sum(map(_size_of, tasks.parts)):,} bytes: a callback may"
+            f" have {MAX_CALLBACK} tasks of about {CHUNK_BYTES:,} bytes. Let a task be the callback that enqueues it."
         )
     return tasks.messages, calls[0]
 
@@ -268,33 +268,37 @@ def message_of(call: Any, metadata: dict[str, Any], task_id: str = "") -> tuple[
     return prepared
 
 
-def _calls(shard: Shard, flow: FlowResult, tasks: _PreparedTasks, row: str) -> list[Call]:
-    chunks = list(_chunks(tasks.parts))
+def _calls(shard: Shard, flow: FlowResult, tasks: _PreparedTasks, row: str, chunk: int = CHUNK) -> list[Call]:
+    chunks = list(_chunks(tasks.parts, chunk))
     return [
         ENQUEUE_FLOW(
             base=shard.base,
             flow_id=flow.id,
             tasks=len(flow.results),
-            last=int(chunk is chunks[-1]),
+            last=int(some is chunks[-1]),
             ttl_ms=tasks.ttl_ms,
             failed_ttl_ms=to_ms(conf.settings().taskqueue.failed_ttl_s, "failed_ttl"),
             on_error=len(flow.results) if flow.on_error_result else "",
             result_of=serialization.encode(flow.ends),
             row=row,
-            nodes=[part for node in chunk for part in node],
+            nodes=[part for node in some for part in node],
         )
-        for chunk in chunks
+        for some in chunks
     ]
 
 
-def _chunks(parts: list[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+def _size_of(part: tuple[Any, ...]) -> int:
+    return sum(len(field) for field in part if isinstance(field, bytes))
+
+
+def _chunks(parts: list[tuple[Any, ...]], most: int) -> Iterator[list[tuple[Any, ...]]]:
     """Split the tasks into chunks of bounded number and size: the server is blocked while it accepts a chunk."""
     chunk: list[tuple[Any, ...]] = []
     size = 0
     for part in parts:
         chunk.append(part)
-        size += sum(len(field) for field in part if isinstance(field, bytes))
-        if len(chunk) >= CHUNK or size >= CHUNK_BYTES:
+        size += _size_of(part)
+        if len(chunk) >= most or size >= CHUNK_BYTES:
             yield chunk
             chunk, size = [], 0
     if chunk:
@@ -302,7 +306,7 @@ def _chunks(parts: list[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
 
 
 def enqueue_flow(prepared: PreparedFlow, first: int = 0) -> Flow[bool]:
-    """Write a flow, up to 400 tasks in a round trip. No task starts before the last chunk is written.
+    """Write a flow, up to 250 tasks in a round trip. No task starts before the last chunk is written.
 
     Args:
         first: number of the first chunk that is not written yet.

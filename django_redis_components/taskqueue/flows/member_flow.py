@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from django_redis_components.core import serialization
 from django_redis_components.core.arguments import short_repr
 from django_redis_components.core.protocol import Flow, Read
-from django_redis_components.taskqueue.exceptions import GroupNotOpen, InvalidTask, LeaseLost
+from django_redis_components.taskqueue.exceptions import GroupNotOpen, InvalidTask, LeaseLost, TaskQueueError
 from django_redis_components.taskqueue.fields import Field, FlowField
-from django_redis_components.taskqueue.flows.enqueue import has_limit, in_chunks, inputs_of, message_of
+from django_redis_components.taskqueue.flows.enqueue import has_limit, in_chunks, inputs_of, message_of, start_tasks
 from django_redis_components.taskqueue.flows.graph import MAX_TASKS, FlowGraph
 from django_redis_components.taskqueue.flows.parents import (
     ADDED,
@@ -22,7 +22,6 @@ from django_redis_components.taskqueue.flows.parents import (
     flatten,
     map_shape,
     parse_followers,
-    read_followers,
 )
 from django_redis_components.taskqueue.flows.signature import Signature, Step
 from django_redis_components.taskqueue.json_codec import pack, unpack
@@ -31,15 +30,24 @@ from django_redis_components.taskqueue.options import TaskOptions
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store.messages import CHUNK, CHUNK_BYTES, TaskMessage
-from django_redis_components.taskqueue.store.scripts import ADD_TO_FLOW
+from django_redis_components.taskqueue.store.scripts import ADD_TO_FLOW, STAGE_ADDED
 from django_redis_components.taskqueue.store.task_records import ID_BYTES
 
 _REASONS = {
     -2: "its flow was evicted or deleted, or the task is a callback.",
     -3: "a task after the group has started or was cancelled, or the task itself was cancelled.",
-    -5: "more than 5,000 tasks wait for the task.",
     -4: f"the flow would have more than {MAX_TASKS:,} tasks.",
+    -5: "it had failed before, and the tasks after it, more than 100, do not wait for it any more.",
 }
+
+
+#: Tasks that one call of the script adds, with their records. More are stored first, and added by a call that has only
+#: their ids: see lua/flows/stage_added.lua.
+MAX_ADDED = 150
+#: Tasks that are stored in one round trip.
+MAX_STAGED = 250
+#: Arguments of a task by which it is added when it was stored before.
+_STAGED = 6
 
 
 class AddedNode(NamedTuple):
@@ -126,7 +134,7 @@ class MemberFlow:
         yield from self._check_group(flow_id, number)
         prepared = [self._prepared(step, graph, flow_id) for step, graph in zip(steps, graphs, strict=True)]
         for some in _parts(prepared):
-            accepted_us, *numbers = yield from self._send(some)
+            accepted_us, *numbers = yield from self._send(flow_id, some)
             for node, added in zip(some, numbers, strict=True):
                 node.result._set_flow(flow_id, added, is_waiting=node.parents > 0)
                 options = TaskOptions() if node.parents else node.result.task.options
@@ -157,15 +165,17 @@ class MemberFlow:
 
     def _check_group(self, flow_id: str, number: str) -> Flow[None]:
         """Raise GroupNotOpen unless what follows receives a list that the results can be added to."""
-        node, result_of = yield Read("HMGET", self._shard.flow(flow_id), number, FlowField.result_of)
+        key, owner_field = self._shard.flow(flow_id), f"{FlowField.same_followers}{number}"
+        node, result_of, owner = yield Read("HMGET", key, number, FlowField.result_of, owner_field)
         if node is None or result_of is None:
             raise GroupNotOpen(self._task_id, _REASONS[-2])
         text = node.decode().partition(" ")[2]
-        followers = parse_followers(text)
         if text == IN_CHUNKS:
-            followers = yield from read_followers(self._shard, flow_id, number)
+            chunk = yield Read("HGET", key, f"{FlowField.followers}{(owner or number.encode()).decode()}:0")
+            text = chunk.decode()
+        followers = parse_followers(text)
         if followers:
-            line = yield Read("HGET", self._shard.flow(flow_id), followers[0])
+            line = yield Read("HGET", key, followers[0])
             body = yield Read("HGET", self._shard.record(line.decode().split(" ")[0]), Field.body)
             shape = _parents_of(body)
         else:
@@ -208,19 +218,35 @@ class MemberFlow:
         self._calls[digest] += 1
         return f"{self._task_id} {digest} {self._calls[digest]}"
 
-    def _send(self, nodes: Sequence[AddedNode]) -> Flow[list[int]]:
+    def _send(self, flow_id: str, nodes: Sequence[AddedNode]) -> Flow[list[int]]:
+        is_staged = len(nodes) > MAX_ADDED
+        for first in range(0, len(nodes) if is_staged else 0, MAX_STAGED):
+            yield from self._stage(nodes[first : first + MAX_STAGED])
         reply = yield ADD_TO_FLOW(
             base=self._shard.base,
             id=self._task_id,
             token=self._token,
             max_tasks=MAX_TASKS,
-            nodes=[part for at, node in enumerate(nodes) for part in _sent(node, at - node.place)],
+            nodes=[part for at, node in enumerate(nodes) for part in _sent(node, at - node.place, is_staged)],
         )
         if reply[0] == -1:
             raise LeaseLost(self._task_id)
+        if reply[0] == -6:
+            raise TaskQueueError(
+                f"Task {self._task_id} has added nothing to its group: to add it took more than an hour."
+            )
         if reply[0] < 0:
             raise GroupNotOpen(self._task_id, _REASONS[reply[0]])
+        if is_staged:
+            yield from start_tasks(self._shard, flow_id)
         return list(reply)
+
+    def _stage(self, nodes: Sequence[AddedNode]) -> Flow[None]:
+        """Store the records of tasks, so that the script that adds them is quick."""
+        messages = [node.message.arguments for node in nodes]
+        tasks = [part for sent in messages for part in (len(sent), *sent)]
+        if (yield STAGE_ADDED(base=self._shard.base, id=self._task_id, token=self._token, tasks=tasks)) < 0:
+            raise LeaseLost(self._task_id)
 
 
 def _parts(steps: Sequence[list[AddedNode]]) -> Iterator[list[AddedNode]]:
@@ -236,10 +262,10 @@ def _parts(steps: Sequence[list[AddedNode]]) -> Iterator[list[AddedNode]]:
     yield part
 
 
-def _sent(node: AddedNode, first: int) -> tuple[Any, ...]:
+def _sent(node: AddedNode, first: int, is_staged: bool) -> tuple[Any, ...]:
     """Return what the script takes for a task; `first`: place of the first task of its step in the call."""
     followers = "*" if node.followers is None else in_chunks([first + place for place in node.followers])
-    sent = node.message.arguments
+    sent = node.message.arguments[: _STAGED if is_staged else None]
     return (followers, node.parents, node.appended, len(sent), *sent)
 
 

@@ -11,16 +11,18 @@ from django_redis_components.core.protocol import Flow
 from django_redis_components.core.text import encodable
 from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.exceptions import FlowDoesNotExist
+from django_redis_components.taskqueue.flows.callback import NAME as START_FLOW
 from django_redis_components.taskqueue.flows.parents import parse_followers
 from django_redis_components.taskqueue.flows.result import FlowResult
 from django_redis_components.taskqueue.flows.tree import Branch, parse_tree
+from django_redis_components.taskqueue.json_codec import unpack
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store.scripts import READ_FLOW
 
 #: Tasks whose states are read in one round trip, and in all: a page must not take the server's time.
 CHUNK, MAX_COUNTED = 500, 5_000
-#: Branches and tasks of the tree of steps.
-MAX_NODES = 200
+#: Branches and tasks of the tree of steps, and tasks below it that running members have added.
+MAX_NODES, MAX_ADDED = 200, 100
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,7 +59,9 @@ class FlowOverview:
         on_error: the task that runs when another fails; None without one, or if it was not needed.
         on_complete, on_success: the other callbacks; None without one.
         tree: the steps that it was made of, with `MAX_NODES` branches and tasks at most; None if no chain and no
-            group is among them.
+            group is among them. Tasks that running members have added are not in it.
+        callback_of: id of the flow whose callback it is; "" if it is none.
+        started: ids of the flows that its callbacks have started, by "on_error", "on_complete" and "on_success".
     """
 
     id: str
@@ -72,6 +76,13 @@ class FlowOverview:
     on_complete: FlowMember | None
     on_success: FlowMember | None
     tree: Branch | None
+    callback_of: str
+    started: dict[str, str]
+
+    @property
+    def added(self) -> int:
+        """How many tasks running members have added to a flow with a tree."""
+        return max(0, self.tasks - self.tree.tasks) if self.tree else 0
 
 
 def read_flow(shard: Shard, flow_id: str, limit: int) -> Flow[FlowOverview]:
@@ -91,12 +102,14 @@ def read_flow(shard: Shard, flow_id: str, limit: int) -> Flow[FlowOverview]:
         )
         if not reply:
             raise FlowDoesNotExist(flow_id)
-        now_us, tasks, unfinished, counts, rows, failed_rows, callbacks, tree = reply
+        now_us, tasks, unfinished, counts, rows, failed_rows, callbacks, tree, callback_of = reply
         states.update(dict(zip(map(bytes.decode, counts[::2]), counts[1::2], strict=True)))
         members += map(_member, rows)
         failed += map(_member, failed_rows)
         first += CHUNK
-    on_error, on_complete, on_success = [_member(row) if row else None for row in callbacks]
+    on_error, on_complete, on_success = [_member(row[:-1]) if row else None for row in callbacks]
+    names = ("on_error", "on_complete", "on_success")
+    started = {name: flow for name, row in zip(names, callbacks, strict=True) if row and (flow := _started_by(row))}
     return FlowOverview(
         id=flow_id,
         at=moment_of(now_us),
@@ -110,12 +123,31 @@ def read_flow(shard: Shard, flow_id: str, limit: int) -> Flow[FlowOverview]:
         on_complete=on_complete,
         on_success=on_success,
         tree=parse_tree(tree, MAX_NODES),
+        callback_of=callback_of.decode(errors="replace"),
+        started=started,
     )
 
 
 def tree_of(flow: FlowResult) -> Branch | None:
     """Return the steps that a flow was made of, as `FlowOverview.tree`, if it was read with `get_flow`."""
     return parse_tree(flow._tree, MAX_NODES)
+
+
+def started_by(flow: FlowResult) -> dict[str, str]:
+    """Return the flows that the callbacks of a flow have started, as `FlowOverview.started`."""
+    callbacks = {"on_error": flow.on_error_result, "on_complete": flow.on_complete_result}
+    callbacks["on_success"] = flow.on_success_result
+    return {
+        name: str(result.return_value)
+        for name, result in callbacks.items()
+        if result and result.name == START_FLOW and result.state == "successful"
+    }
+
+
+def _started_by(row: Any) -> str:
+    """Return the id of the flow that a callback has started: the task that starts one returns it."""
+    callback, result = _member(row[:-1]), row[-1]
+    return str(unpack(result)) if callback.name == START_FLOW and callback.state == "successful" and result else ""
 
 
 def _member(row: Any) -> FlowMember:

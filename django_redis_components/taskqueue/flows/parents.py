@@ -47,13 +47,15 @@ class AddedTask(NamedTuple):
     Attributes:
         member: id of the task behind whose result, in a list of results, `appended` comes; empty: nothing does.
         appended: what comes there: the id of the task, or ids in the shape of the step that was added.
-        followers: numbers of the tasks that depend on it.
+        followers: numbers of the tasks that depend on it; empty if they are in chunks.
+        chunks_of: number of the task with which the chunks are stored; empty: they are in `followers`.
     """
 
     id: str
     member: str
     appended: Shape[str]
     followers: list[int]
+    chunks_of: str
 
 
 #: Why a task has no result, by its state.
@@ -186,7 +188,7 @@ def parse_followers(text: str) -> list[int]:
 
 
 def read_followers(shard: Shard, flow_id: str, number: int | str) -> Flow[list[int]]:
-    """Return the followers of a task that has them in chunks."""
+    """Return the followers that are stored in chunks with a task."""
     followers: list[int] = []
     first, is_left = 0, True
     while is_left:
@@ -208,16 +210,14 @@ def read_added(shard: Shard, flow_id: str, first: int, number: int) -> Flow[list
     added: list[AddedTask] = []
     for start in range(first, first + number, CHUNK):
         numbers = range(start, min(start + CHUNK, first + number))
-        names = [name for each in numbers for name in (each, f"{FlowField.added_by}{each}")]
-        found = yield Read("HMGET", shard.flow(flow_id), *names)
-        for each, node, member in zip(numbers, found[::2], found[1::2], strict=True):
+        fields = ("", FlowField.added_by, FlowField.same_followers)
+        found = yield Read("HMGET", shard.flow(flow_id), *(f"{field}{each}" for each in numbers for field in fields))
+        for each, node, member, owner in zip(numbers, found[::3], found[1::3], found[2::3], strict=True):
             task_id, _, text = node.decode().partition(" ")
-            followers = parse_followers(text)
-            if text == IN_CHUNKS:
-                followers = yield from read_followers(shard, flow_id, each)
+            chunks_of = (owner or str(each).encode()).decode() if text == IN_CHUNKS else ""
             member_id, _, ids = (member or b"").decode().partition(" ")
             appended = serialization.decode(ids.encode()) if ids else task_id
-            added.append(AddedTask(task_id, member_id, appended, followers))
+            added.append(AddedTask(task_id, member_id, appended, parse_followers(text), chunks_of))
     return added
 
 
@@ -229,7 +229,8 @@ def _with_added(shard: Shard, parents: Shape[str], flow_ref: str, added: int, ta
         first = int(own) + 1  # what was added to its parents came later
     by_member: dict[str, list[Shape[str]]] = {}
     for each in (yield from read_added(shard, flow_id, first, end - first)):
-        if each.member and int(own) in each.followers:
+        # Of those with chunks, only the last tasks of a step have a member: their followers are those of the member.
+        if each.member and (each.chunks_of or int(own) in each.followers):
             by_member.setdefault(each.member, []).append(each.appended)
     return with_added(parents, by_member)
 

@@ -64,6 +64,8 @@ class FlowResult:
         self.ends = ends
         #: The steps that it was made of, see `flows.tree`; None if none is nested, and before it is read.
         self._tree: bytes | None = None
+        #: Id of the flow whose callback it is; "" if it is none, and before it is read.
+        self._callback_of = ""
 
     def __repr__(self) -> str:
         return f"<FlowResult {self.id} of {len(self.results)} tasks>"
@@ -158,12 +160,16 @@ class FlowResult:
         found = yield from read_added(self._shard, self.id, known + 3, new)
         records = yield from task_records.read_many(self._shard, [each.id for each in found])
         by_member: dict[int, list[Shape[int]]] = {}
+        stored: dict[str, list[int]] = {}
         for each, record in zip(found, records, strict=True):
             self.results.append(_result(each.id, self._shard, record))
-            self.links.append([self._place(number) for number in each.followers])
+            if each.chunks_of and each.chunks_of not in stored:
+                followers = yield from read_followers(self._shard, self.id, each.chunks_of)
+                stored[each.chunks_of] = [self._place(number) for number in followers]
+            self.links.append(stored.get(each.chunks_of) or [self._place(number) for number in each.followers])
         places = {result.id: place for place, result in enumerate(self.results)}
         for each in found:
-            if each.member and not each.followers:
+            if each.member and not each.followers and not each.chunks_of:
                 by_member.setdefault(places[each.member], []).append(map_shape(each.appended, places.__getitem__))
         self.ends = with_added(self.ends, by_member)
 
@@ -225,25 +231,26 @@ async def aget_flow(flow_id: str, *, using: str = "default") -> FlowResult:
     return await arun_over(using, _read(using, flow_id))
 
 
-_FOUND = (FlowField.tasks, FlowField.result_of, FlowField.tree)
+_FOUND = (FlowField.tasks, FlowField.result_of, FlowField.tree, FlowField.callback_of)
 
 
-def _find(using: str, flow_id: str) -> Flow[tuple[Shard, int, bytes, bytes | None]]:
-    """Return the shard that has a flow, the number of its tasks, what its result consists of, and its tree."""
+def _find(using: str, flow_id: str) -> Flow[tuple[Shard, list[bytes]]]:
+    """Return the shard that has a flow, and the fields `_FOUND`."""
     shards = shards_of(using)
     reads = [Read("HMGET", shard.flow(flow_id), *_FOUND) for shard in shards]
     replies = yield Batch(reads, return_exceptions=True)
     errors = [reply for reply in replies if isinstance(reply, Exception)]
     for shard, reply in zip(shards, replies, strict=True):
         if reply not in errors and reply[0] is not None:
-            return shard, int(reply[0]), reply[1], reply[2]
+            return shard, reply
     if errors:
         raise errors[0]
     raise FlowDoesNotExist(flow_id)
 
 
 def _read(using: str, flow_id: str) -> Flow[FlowResult]:
-    shard, count, result_of, tree = yield from _find(using, flow_id)
+    shard, (tasks, result_of, tree, callback_of) = yield from _find(using, flow_id)
+    count = int(tasks)
     key = shard.flow(flow_id)
     nodes: list[bytes | None] = []
     for start in range(0, count + 3, CHUNK):
@@ -261,7 +268,7 @@ def _read(using: str, flow_id: str) -> Flow[FlowResult]:
         if lines[number][2] == IN_CHUNKS:
             links[place] = yield from read_followers(shard, flow_id, number)
     flow = FlowResult(flow_id, shard, [results[number] for number in members], links, serialization.decode(result_of))
-    flow._tree = tree
+    flow._tree, flow._callback_of = tree, (callback_of or b"").decode(errors="replace")
     flow._set_callbacks(results)
     yield from flow._read_added()
     return flow

@@ -34,6 +34,7 @@ ENQUEUE_FLOW = _script(
 )
 CONTINUE_FLOW = _script("flows/continue_flow", args=("flow_id",))
 ADD_TO_FLOW = _script("flows/add_to_flow", args=("id", "token", "max_tasks", "nodes*"))
+STAGE_ADDED = _script("flows/stage_added", args=("id", "token", "tasks*"))
 READ_FLOW = _script("flows/read_flow", args=("flow_id", "limit", "first", "last"), reads_only=True)
 RENEW_LEASES = _script("fetch/renew_leases", args=("worker", "lease_ms", "info", "supervisor", "executed", "leases*"))
 EXPIRE_LEASES = _script("fetch/expire_leases", args=("worker", "queue", "offset", "limit"))

@@ -300,7 +300,7 @@ def test_invalid_callback_raises(redis_server: Store) -> None:
 
 
 def test_repeated_enqueue_of_a_flow_with_callbacks_creates_one_flow(store: Store) -> None:
-    sent = prepare_flow(FlowGraph(group(add.s(1, n) for n in range(600))), Callbacks(None, note.s(), note.s()))
+    sent = prepare_flow(FlowGraph(group(add.s(1, n) for n in range(490))), Callbacks(None, note.s(), note.s()))
     client = connections.client()
     assert len(sent.calls) == 2
     for call in [*sent.calls, sent.calls[-1]]:

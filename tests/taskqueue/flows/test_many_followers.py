@@ -9,7 +9,7 @@ import pytest
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
-from django_redis_components.taskqueue import GroupNotOpen, chain, get_flow, get_queue, group, task
+from django_redis_components.taskqueue import chain, get_flow, get_queue, group, task
 from django_redis_components.taskqueue.flows import enqueue as flow_enqueue
 from django_redis_components.taskqueue.flows.overview import read_flow
 from django_redis_components.taskqueue.shards import home
@@ -261,26 +261,6 @@ def test_added_tasks_have_the_same_followers(store: Store) -> None:
 
     assert set(states(flow)) == {"successful"}
     assert flow.results[2].get(0)[0][0] == ["added", "b", "x", "y"]
-
-
-@task(takes_context=True)
-def add_one(context: Any) -> str:
-    try:
-        context.flow.add(note.s("x"))
-    except GroupNotOpen as error:
-        return str(error)
-    return "added"
-
-
-def test_member_that_too_many_tasks_wait_for_adds_none(store: Store) -> None:
-    flow = chain(group(add_one.s()), group(echo.s() for _ in range(5_400))).enqueue()
-
-    fetcher = new_fetcher()
-    [job] = fetcher.fetch("0", 1)
-    fetcher.settle_run(job, execute(job))
-    fetcher.fetch("acks", 0)
-
-    assert "more than 5,000 tasks wait for the task" in flow.results[0].get(0)
 
 
 def test_many_tasks_after_one_run_inline() -> None:

@@ -6,11 +6,11 @@
 -- ARGV[3] first  place of the first task of this part in the flow, from 0
 -- ARGV[4] last  place of its last task
 -- DERIVED base:flow:<flow> hash, base:t:<id> hash
--- Returns {now_us, tasks, unfinished, states, rows, failed, callbacks, tree}: tasks is how many the flow has, those that were
+-- Returns {now_us, tasks, unfinished, states, rows, failed, callbacks, tree, callback_of}: tasks is how many the flow has, those that were
 --         added included, and unfinished how many of them have not finished; states a flat list of state and number; each
 --         row {number, id, followers (of very many the first ones, with ";" in between), state, name, queue}, in rows the first tasks, in failed the first failed ones;
---         callbacks has such a row, or an empty list, for on_error, on_complete and on_success; state is not_run if a task
---         before it has failed, and ignored if it ended without success and may; tree is empty if no steps are nested
+--         callbacks has such a row and its result if it is short, or an empty list, for on_error, on_complete and on_success; state is not_run if a task
+--         before it has failed, and ignored if it ended without success and may; tree is empty if no steps are nested; callback_of is the flow whose callback this one is, or empty
 -- Returns {}: no flow has this id
 -- Cost: O(last - first)
 local base = KEYS[1]
@@ -21,12 +21,15 @@ local last = tonumber(ARGV[4])
 -- @include context
 -- @include flow_followers: join_chunks
 
+-- Bytes of the result of a callback that is read: the id of a flow, as the task that starts one returns it.
+local MAX_RESULT = 200
 -- Chunks of a task's followers that are read: more than the tasks that are read in detail.
-local MAX_CHUNKS = 4
+local MAX_CHUNKS = 6
 
 local ctx = new_context(base)
 local key = base_key(ctx, K.flow, flow_id)
-local tasks, added, unfinished, tree = unpack(redis.call("HMGET", key, FLOW.tasks, FLOW.added, FLOW.unfinished, FLOW.tree))
+local tasks, added, unfinished, tree, callback_of = unpack(redis.call("HMGET", key, FLOW.tasks, FLOW.added, FLOW.unfinished,
+  FLOW.tree, FLOW.callback_of))
 if not tasks then
   return {}
 end
@@ -72,6 +75,13 @@ end
 local callbacks = {}
 for number = tasks, tasks + 2 do
   local id, state = state_of(number)
-  callbacks[#callbacks + 1] = redis.call("EXISTS", task_key(ctx, id)) == 1 and row(number, id, state, "") or {}
+  local record, callback = task_key(ctx, id), {}
+  if redis.call("EXISTS", record) == 1 then
+    local is_short = redis.call("HSTRLEN", record, F.return_value) <= MAX_RESULT
+    callback = row(number, id, state, "")
+    callback[#callback + 1] = is_short and redis.call("HGET", record, F.return_value) or ""
+  end
+  callbacks[#callbacks + 1] = callback
 end
-return { ctx.now_us, tasks + added, tonumber(unfinished or 0), states, rows, failed, callbacks, tree or "" }
+return { ctx.now_us, tasks + added, tonumber(unfinished or 0), states, rows, failed, callbacks, tree or "",
+  callback_of or "" }

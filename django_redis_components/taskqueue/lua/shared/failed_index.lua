@@ -1,7 +1,7 @@
 -- The index of failed tasks of a queue, and the tasks that it has no place for.
 -- @include context
 -- @lazy unique: expire_with_key
--- @lazy flow: delete_failed_followers
+-- @lazy flow: flow_steps
 
 -- Tasks that one failure deletes at most, of those that the index has no place for: one, or more after the limit was
 -- lowered.
@@ -25,7 +25,7 @@ local function delete_failed(ctx, id)
     redis.call("UNLINK", record, record .. ":errors")
   end
   if flow_ref then
-    flow().delete_failed_followers(ctx, flow_ref)
+    flow().flow_steps().delete_failed_followers(ctx, flow_ref)
   end
 end
 

@@ -6,9 +6,6 @@
 -- @lazy counters: count
 -- @lazy results: add_error, notify_waiters
 
--- Followers of one failed task that are deleted with it at most; the others have a TTL.
-local MAX_DELETED = 100
-
 -- Start a callback that waits, as a task that must finish before the flow does. Return whether it was started.
 local function start_callback(ctx, key, field)
   local number = redis.call("HGET", key, field)
@@ -94,8 +91,8 @@ local function fail_waiting(ctx, id, queue, name, waiters, error_json, ttl_ms)
 end
 
 -- Return the name of a task, without characters that JSON escapes.
-local function name_of(ctx, id)
-  return (string.gsub(redis.call("HGET", task_key(ctx, id), F.task_name) or "?", '["\\%c]', "?"))
+local function plain_name(name)
+  return (string.gsub(name or "?", '["\\%c]', "?"))
 end
 
 -- Return whether a failure of a task counts as one of its flow.
@@ -103,16 +100,15 @@ local function is_counted(on_failure, uncounted)
   return on_failure ~= "ignore" and not uncounted
 end
 
--- Note that a task ended without success. Return what happens to its followers: they stop waiting for it, once, if it
--- may fail, and are not run otherwise.
-local function followers_of_failed(ctx, key, number, id, reason, not_run)
-  local _, followers = node(key, number)
-  local on_failure = redis.call("HGET", task_key(ctx, id), F.on_failure)
-  if not on_failure then
-    return { number = number, followers = followers, not_run = not_run }
+-- Note that a task, of which the id, name, followers and on_failure are given, ended without success. Return it with what
+-- happens to its followers: they stop waiting for it, once, if it may fail, and are not run otherwise.
+local function end_failed(key, number, task, reason, not_run)
+  if not task.on_failure then
+    return { number = number, followers = task.followers, not_run = not_run }
   end
-  local text = on_failure .. " " .. name_of(ctx, id) .. " " .. reason
-  return { number = number, followers = redis.call("HSETNX", key, FLOW.failure .. id, text) == 1 and followers or "" }
+  local text = task.on_failure .. " " .. plain_name(task.name) .. " " .. reason
+  local is_first = redis.call("HSETNX", key, FLOW.failure .. task.id, text) == 1
+  return { number = number, followers = is_first and task.followers or "" }
 end
 
 -- Let a follower wait for one task less. Return its id if it should start, but was deleted.
@@ -128,32 +124,58 @@ local function wait_for_one_less(ctx, key, follower)
   end
 end
 
--- Fail a follower that waits for a task which cannot succeed any more. Return its id if it was waiting.
-local function fail_follower(ctx, key, follower, error_json)
+-- Fail a follower that waits for a task which cannot succeed any more. Return as `end_failed` if it was waiting, and whether
+-- its failure counts.
+local function fail_follower(ctx, key, follower, error_json, ttl_ms)
   redis.call("HINCRBY", key, FLOW.failed_parents .. follower, 1)
-  local id = node(key, follower)
+  local id, followers = node(key, follower)
   local state, waiters, queue, name, on_failure, uncounted = unpack(redis.call("HMGET", task_key(ctx, id),
     F.state, F.waiters, F.queue, F.task_name, F.on_failure, F.failure_uncounted))
   if state ~= S.waiting then
     return nil
   end
-  fail_waiting(ctx, id, queue, name, waiters, error_json, redis.call("HGET", key, FLOW.failed_ttl_ms))
-  if is_counted(on_failure, uncounted) then
-    redis.call("HINCRBY", key, FLOW.failed, 1)
-  end
-  return id
+  fail_waiting(ctx, id, queue, name, waiters, error_json, ttl_ms)
+  local task = { id = id, name = name, followers = followers, on_failure = on_failure }
+  return end_failed(key, follower, task, "was not run", error_json), is_counted(on_failure, uncounted)
 end
 
--- Note that a task cannot succeed any more; `reason`: failed, was cancelled, … Return as `followers_of_failed`.
+-- Note that a task cannot succeed any more; `reason`: failed, was cancelled, … Return as `end_failed`.
 local function fail_node(ctx, key, number, id, reason)
-  local name = name_of(ctx, id)
+  local name, on_failure, uncounted = unpack(redis.call("HMGET", task_key(ctx, id), F.task_name, F.on_failure,
+    F.failure_uncounted))
   redis.call("HSET", key, FLOW.open_parents .. number, -1) -- its parents may still succeed: never start or fail it again
   redis.call("PEXPIRE", task_key(ctx, id), redis.call("HGET", key, FLOW.failed_ttl_ms))
-  if is_counted(unpack(redis.call("HMGET", task_key(ctx, id), F.on_failure, F.failure_uncounted))) then
-    count_failure(ctx, key, id .. " " .. name .. " " .. reason)
+  if is_counted(on_failure, uncounted) then
+    count_failure(ctx, key, id .. " " .. plain_name(name) .. " " .. reason)
   end
-  local text = string.format("task %s (%s), on which it depends, %s", id, name, reason)
-  return followers_of_failed(ctx, key, number, id, reason, not_run_error(text))
+  local _, followers = node(key, number)
+  local task = { id = id, name = name, followers = followers, on_failure = on_failure }
+  local text = string.format("task %s (%s), on which it depends, %s", id, plain_name(name), reason)
+  return end_failed(key, number, task, reason, not_run_error(text))
+end
+
+-- Fail the followers of a task that are still waiting, or let them wait for one task less. Append those that ended thereby to
+-- `ends`; return how many followers there are, and how many ended.
+local function advance_followers(ctx, key, task, ends)
+  local ttl_ms = task.not_run and redis.call("HGET", key, FLOW.failed_ttl_ms)
+  local count, ended, counted = 0, 0, 0
+  for follower in string.gmatch(task.followers, "%d+") do
+    local failed, counts, deleted
+    if task.not_run then
+      failed, counts = fail_follower(ctx, key, follower, task.not_run, ttl_ms)
+    else
+      deleted = wait_for_one_less(ctx, key, follower)
+      failed = deleted and fail_node(ctx, key, follower, deleted, "was deleted")
+    end
+    if failed then
+      ends[#ends + 1] = failed
+    end
+    count, ended, counted = count + 1, ended + (failed and 1 or 0), counted + (counts and 1 or 0)
+  end
+  if counted > 0 then
+    redis.call("HINCRBY", key, FLOW.failed, counted)
+  end
+  return count, ended
 end
 
 -- Go through what comes after tasks that have ended, of which `ends` tells what happens to their followers. `finished`: how
@@ -168,16 +190,8 @@ local function advance(ctx, key, ends, finished)
       finished = is_behind and 0 or finished
       leave_to_steps(ctx, key, ended.not_run and "f" or "s", ended.number, is_behind and 1 or 0, ended.not_run)
     else
-      for follower in string.gmatch(ended.followers, "%d+") do
-        local failed = ended.not_run and fail_follower(ctx, key, follower, ended.not_run)
-        local deleted = not ended.not_run and wait_for_one_less(ctx, key, follower)
-        if failed then
-          ends[#ends + 1] = followers_of_failed(ctx, key, follower, failed, "was not run", ended.not_run)
-        elseif deleted then
-          ends[#ends + 1] = fail_node(ctx, key, follower, deleted, "was deleted")
-        end
-        room, finished = room - 1, finished + ((failed or deleted) and 1 or 0)
-      end
+      local count, ended_now = advance_followers(ctx, key, ended, ends)
+      room, finished = room - count, finished + ended_now
     end
   end
   ctx.step_room = ctx.step_room and room
@@ -208,25 +222,6 @@ local function fail_followers(ctx, id, flow_ref, reason)
   end
 end
 
--- Delete the tasks that have failed because of one that is deleted, and cannot be retried any more without it.
-local function delete_failed_followers(ctx, flow_ref)
-  local key, number = parse_ref(ctx, flow_ref)
-  local parents, budget = { number }, MAX_DELETED
-  while #parents > 0 and budget > 0 do
-    local parent = table.remove(parents)
-    local id, followers = node(key, parent)
-    local was_tolerated = redis.call("HEXISTS", key, FLOW.failure .. (id or "")) == 1
-    for follower in string.gmatch(not was_tolerated and join_chunks(key, parent, followers, 1) or "", "%d+") do
-      local after = node(key, follower)
-      if budget > 0 and after and is_in_state(ctx, after, S.failed) then
-        redis.call("UNLINK", task_key(ctx, after), task_key(ctx, after) .. ":errors")
-        parents[#parents + 1] = follower
-        budget = budget - 1
-      end
-    end
-  end
-end
-
 -- Start the followers of a successful task that wait for no other. They do not wait for one that had failed before and may
 -- fail.
 local function task_succeeded(ctx, id, flow_ref)
@@ -245,4 +240,4 @@ local function task_succeeded(ctx, id, flow_ref)
   end
 end
 
--- @lazy flow_steps: do_step, revive_followers
+-- @lazy flow_steps: do_step, revive_followers, delete_failed_followers

@@ -3,12 +3,17 @@
 -- @include limit_key
 -- @include flow_followers: store_followers
 
-local function accept_node(ctx, key, flow_id, number, followers, args, first, last)
-  local id, queue, due, _, _, expires = unpack(args, first, first + 5)
-  redis.call("HSET", task_key(ctx, id), F.queue, queue, F.enqueued_at_us, ctx.now_us, F.state, S.waiting,
-    F.flow_ref, flow_id .. "/" .. number)
+-- Write the record of a task, with further pairs of field and value.
+local function accept_record(ctx, args, first, last, ...)
+  local id, queue = unpack(args, first, first + 1)
+  redis.call("HSET", task_key(ctx, id), F.queue, queue, F.enqueued_at_us, ctx.now_us, F.state, S.waiting, ...)
   redis.call("HSET", task_key(ctx, id), unpack(args, first + 6, last))
   store_limits(ctx, args, first + 6, last)
+end
+
+local function accept_node(ctx, key, flow_id, number, followers, args, first, last)
+  local id, _, due, _, _, expires = unpack(args, first, first + 5)
+  accept_record(ctx, args, first, last, F.flow_ref, flow_id .. "/" .. number)
   redis.call("HSET", key, number, id .. " " .. store_followers(key, number, followers))
   if due ~= "" then
     redis.call("HSET", key, FLOW.due .. number, due)

@@ -5,17 +5,20 @@
 -- @include flow_work
 
 -- Followers that one script starts, fails or lets wait again, about.
-local MAX_FOLLOWERS = 150
+local MAX_FOLLOWERS = 100
 
 -- Leave to steps what happens to the followers of a task.
 local function leave_to_steps(ctx, key, kind, number, finished, why)
   local flow_id = string.sub(key, #base_key(ctx, K.flow, "") + 1)
   local is_first = redis.call("HINCRBY", key, FLOW.steps .. number, 1) == 1
-  redis.call("HINCRBY", key, FLOW.revision, 1)
   redis.call(is_first and "LPUSH" or "RPUSH", base_key(ctx, K.flow_steps, flow_id),
     string.format("%s %s 0 %d %s", kind, number, finished, why or ""))
-  list_work(ctx, flow_id)
-  notify(ctx, "poller")
+  if ctx.flow_left ~= flow_id then -- once in a call, for a task that leaves one to steps for each of its followers
+    ctx.flow_left = flow_id
+    redis.call("HINCRBY", key, FLOW.revision, 1)
+    list_work(ctx, flow_id)
+    notify(ctx, "poller")
+  end
 end
 
 -- Return whether what happens to the followers of a task is left to steps: they are too many, or it comes after earlier steps.

@@ -1,5 +1,8 @@
--- What happens to the followers of a task in steps, and the retry of a task. Part of flow.lua.
+-- What happens to the followers of a task in steps, and the retry and deletion of a task. Part of flow.lua.
 -- @include flow
+
+-- Followers of one failed task that are deleted with it at most; the others have a TTL.
+local MAX_DELETED = 100
 
 -- Return the followers of a retried task that failed because of it, and count it as not failed. None if it may fail.
 local function followers_of_retried(ctx, key, number, id)
@@ -77,6 +80,36 @@ local function revive_followers(ctx, flow_ref, id)
   end
 end
 
+-- Delete the tasks that have failed because of one that is deleted, and cannot be retried any more without it.
+local function delete_failed_followers(ctx, flow_ref)
+  local key, number = parse_ref(ctx, flow_ref)
+  local parents, budget = { number }, MAX_DELETED
+  while #parents > 0 and budget > 0 do
+    local parent = table.remove(parents)
+    local id, followers = node(key, parent)
+    local was_tolerated = redis.call("HEXISTS", key, FLOW.failure .. (id or "")) == 1
+    for follower in string.gmatch(not was_tolerated and join_chunks(key, parent, followers, 1) or "", "%d+") do
+      local after = node(key, follower)
+      if budget > 0 and after and is_in_state(ctx, after, S.failed) then
+        redis.call("UNLINK", task_key(ctx, after), task_key(ctx, after) .. ":errors")
+        parents[#parents + 1] = follower
+        budget = budget - 1
+      end
+    end
+  end
+end
+
+-- Count the success of a task whose followers wait for it and what was added as for one task. Return whether others of these
+-- have not succeeded.
+local function waits_for_added(key, number)
+  local open = FLOW.open_members .. number_of_chunks(key, number)
+  if redis.call("HEXISTS", key, open) == 0 then
+    redis.call("HSET", key, open, 0)
+    return false
+  end
+  return redis.call("HINCRBY", key, open, -1) > 0
+end
+
 -- Do what is left for the followers of a task, or for a chunk of them.
 local function step_task(ctx, key, steps, left)
   local kind, number, chunk, finished, why = string.match(left, "^(%a) (%d+) (%d+) (%d+) (.*)$")
@@ -84,7 +117,10 @@ local function step_task(ctx, key, steps, left)
   if not id then -- the flow was evicted
     return
   end
-  local some, is_left = read_chunk(key, number, followers, tonumber(chunk))
+  local some, is_left = "", false
+  if not (kind == "s" and chunk == "0" and followers == MANY and waits_for_added(key, number)) then
+    some, is_left = read_chunk(key, number, followers, tonumber(chunk))
+  end
   if is_left then -- in front: what follows the tasks of this chunk is done before the next one
     redis.call("LPUSH", steps, string.format("%s %s %d %s %s", kind, number, chunk + 1, finished, why))
     finished = 0

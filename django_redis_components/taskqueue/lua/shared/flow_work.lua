@@ -21,25 +21,25 @@ local function begin(ctx, key, tasks, number)
   if not id or not is_in_state(ctx, id, S.waiting) then
     return
   end
-  if number >= tasks or redis.call("HEXISTS", key, FLOW.open_parents .. number) == 1 then
+  if is_callback(number, tasks) or redis.call("HEXISTS", key, FLOW.open_parents .. number) == 1 then
     hold(ctx, number, id)
   else
     start(ctx, key, number, id)
   end
 end
 
--- Begin tasks from a number on; return the number of the first one that is left, or nil.
-local function begin_step(ctx, key, tasks, first)
-  local last = math.min(first + STEP - 1, tasks + 2)
+-- Begin tasks from a number on to another one; return the number of the first one that is left, or nil.
+local function begin_step(ctx, key, tasks, first, all)
+  local last = math.min(first + STEP - 1, all)
   for number = first, last do
     begin(ctx, key, tasks, number)
   end
-  return last < tasks + 2 and last + 1 or nil
+  return last < all and last + 1 or nil
 end
 
 -- Start the tasks of a flow that was accepted, or the first ones of it.
 local function begin_flow(ctx, key, flow_id, tasks)
-  local left = begin_step(ctx, key, tasks, 0)
+  local left = begin_step(ctx, key, tasks, 0, tasks + 2)
   if left then
     redis.call("HSET", key, FLOW.starting, left)
     list_work(ctx, flow_id)
@@ -104,19 +104,23 @@ local function delete_step(ctx, key, first)
   return true
 end
 
-local function start_step(ctx, key, first)
-  local left = begin_step(ctx, key, tonumber(redis.call("HGET", key, FLOW.tasks)), first)
+-- Begin tasks of a flow that was accepted, or tasks that were added to it: `field` has the number of the first one.
+local function start_step(ctx, key, field, first)
+  local tasks = tonumber(redis.call("HGET", key, FLOW.tasks))
+  local left = begin_step(ctx, key, tasks, first, field == FLOW.starting and tasks + 2 or last_number(key))
   if left then
-    redis.call("HSET", key, FLOW.starting, left)
+    redis.call("HSET", key, field, left)
   else
-    redis.call("HDEL", key, FLOW.starting)
+    redis.call("HDEL", key, field)
   end
   return left ~= nil
 end
 
-local function step(ctx, key, starting, sweep)
+local function step(ctx, key, starting, starting_added, sweep)
   if starting then
-    return start_step(ctx, key, tonumber(starting)) or sweep ~= false
+    return start_step(ctx, key, FLOW.starting, tonumber(starting)) or starting_added ~= false or sweep ~= false
+  elseif starting_added then
+    return start_step(ctx, key, FLOW.starting_added, tonumber(starting_added)) or sweep ~= false
   elseif not sweep then
     return false
   end
@@ -130,8 +134,9 @@ end
 -- Do a step of the work that a flow has left. Return whether more of it is left.
 local function continue_flow(ctx, flow_id)
   local key = base_key(ctx, K.flow, flow_id)
-  local starting, sweep, search = unpack(redis.call("HMGET", key, FLOW.starting, FLOW.sweep, FLOW.search))
-  local is_left = step(ctx, key, starting, sweep)
+  local starting, starting_added, sweep, search = unpack(redis.call("HMGET", key, FLOW.starting, FLOW.starting_added,
+    FLOW.sweep, FLOW.search))
+  local is_left = step(ctx, key, starting, starting_added, sweep)
   if is_left or search then
     list_work(ctx, flow_id) -- behind the other flows
   else

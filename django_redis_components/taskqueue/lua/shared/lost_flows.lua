@@ -6,7 +6,7 @@
 -- Tasks of flows that one call examines, about.
 local MAX_EXAMINED = 10000
 -- Tasks that one step of a search examines, and of which one step fails what depends on them.
-local SEARCH_STEP, FAIL_STEP = 800, 200
+local SEARCH_STEP, FAIL_STEP = 500, 100
 local UNFINISHED = {
   [S.waiting] = true, [S.ready] = true, [S.scheduled] = true, [S.running] = true, [S.retrying] = true,
   [S.unregistered] = true,

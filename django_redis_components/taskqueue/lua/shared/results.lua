@@ -30,7 +30,8 @@ end
 
 local function add_error(ctx, id, error_json, ttl_ms)
   local errors = task_key(ctx, id) .. ":errors"
-  redis.call("RPUSH", errors, error_json)
-  redis.call("LTRIM", errors, -50, -1)
+  if redis.call("RPUSH", errors, error_json) > 50 then
+    redis.call("LTRIM", errors, -50, -1)
+  end
   redis.call("PEXPIRE", errors, ttl_ms)
 end
