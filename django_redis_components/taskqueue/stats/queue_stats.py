@@ -208,7 +208,7 @@ def read_traffic(
     recent, (now_us, rows) = yield Batch(
         [metrics.recent_request(shard, queues, OVERVIEW_MINUTES), READ_ARRIVALS(base=shard.base, queues=queues)]
     )
-    arrivals = {queue: _arrival_rate(*row, now_us) for queue, row in zip(queues, rows, strict=True)}
+    arrivals = {queue: _arrival_rate(row[0], row[1], row[2], now_us) for queue, row in zip(queues, rows, strict=True)}
     return metrics.parse_recent(recent, OVERVIEW_MINUTES), arrivals
 
 

@@ -267,7 +267,8 @@ def test_traffic_names_the_arrivals_of_each_queue(store: Store) -> None:
     _, arrivals = run(connections.client(), queue_stats.read_traffic(home(), ["high", "empty", "mail"]))
 
     assert (arrivals["high"], arrivals["empty"]) == (None, None), "of fewer than two tasks there is no rate"
-    assert arrivals["mail"] is not None and arrivals["mail"] > 0
+    assert arrivals["mail"] is not None
+    assert arrivals["mail"] > 0
 
 
 def test_heartbeat_registers_the_worker_for_its_queues(store: Store) -> None:
