@@ -147,9 +147,7 @@ def read_queue(
         hours=merged_metrics([hours, *(each for _, each in more)]),
         errors=found,
         finished=finished,
-        is_known=is_indexed
-        or depth.paused is not None
-        or bool(found or trash or groups.groups or has_tasks(elsewhere))
+        is_known=bool(is_indexed or depth.paused or found or trash or groups.groups or has_tasks(elsewhere))
         or _has_task(name),
         deploys=deploys,
         groups=groups,
