@@ -67,6 +67,12 @@ def outage_of(error: Exception, address: str) -> Outage:
     return Outage(code, title, advice, address, safe_text(error))
 
 
+def outage_named(code: str, address: str) -> Outage:
+    """Return the outage with a code that `outage_of` has returned, in the active language."""
+    title, advice = _TEXTS[code]()
+    return Outage(code, title, advice, address, "")
+
+
 def _describe(error: Exception) -> tuple[str, str, str]:
     for kinds, code in _CODES:
         if isinstance(error, kinds):

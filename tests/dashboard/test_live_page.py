@@ -80,7 +80,7 @@ def test_json_can_be_continued_after_the_last_event(redis_server: Store, setting
     assert first["last_id"] == first["events"][0]["id"]
     assert [each["name"] for each in following["events"]] == ["three"]
     assert json_of(viewer, after=following["last_id"])["last_id"] == following["last_id"]
-    assert set(following["events"][0]) == {"id", "at", *FIELDS[:8], "duration_s", "left_out"}
+    assert set(following["events"][0]) == {"id", "at", *FIELDS[:8], "duration_s", "left_out", "shard"}
     assert following["cost"]["round_trips"] == 1
 
 

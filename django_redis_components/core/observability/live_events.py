@@ -36,7 +36,7 @@ MIN_WAIT_S = 0.1
 MAX_TEXT = 300
 #: Longest time that a transfer waits for a reply, in seconds.
 TIMEOUT_S = 0.5
-#: Fields of an entry of the stream. All entries have the same, so that the server stores their names once.
+#: Fields of an entry of the stream. All entries of a site have the same, so that the server stores their names once.
 FIELDS = (
     "kind", "subject", "name", "task_id", "queue", "source", "error", "message", "duration_us", "left_out", "age_us",
 )  # fmt: skip
@@ -55,6 +55,7 @@ class LiveEvent:
         duration_s: how long the task ran, or the caller waited, in seconds; None if unknown.
         error, message: class and text of the task's exception, the text without its variable parts.
         left_out: how many events were not recorded.
+        shard: of the task, if the worker serves several; "" otherwise.
     """
 
     kind: str
@@ -67,6 +68,7 @@ class LiveEvent:
     error: str = ""
     message: str = ""
     left_out: int = 0
+    shard: str = ""
 
 
 class LockWait:
@@ -266,7 +268,8 @@ def _request(event: LiveEvent, source: str, age_s: float) -> Command:
     duration_us = "" if event.duration_s is None else round(event.duration_s * 1e6)
     values = [*(encodable(text[:MAX_TEXT]) for text in texts), duration_us, event.left_out, round(age_s * 1e6)]
     fields = [part for field in zip(FIELDS, values, strict=True) for part in field]
-    return Command("XADD", stream_key(), "MAXLEN", "~", MAX_KEPT, "*", *fields)
+    of_shard = ("shard", event.shard) if event.shard else ()  # no entry of a site with one shard has it
+    return Command("XADD", stream_key(), "MAXLEN", "~", MAX_KEPT, "*", *fields, *of_shard)
 
 
 #: The recorder of this process.

@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
 from django_redis_components.core.observability.live_events import KEPT_MS, MAX_EVENTS, LiveEvent
+from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.error_text import error_line, masked_error
 from django_redis_components.dashboard.formats import Timestamp, number
@@ -19,6 +20,7 @@ from django_redis_components.dashboard.live.snapshot import KINDS, MAX_SHOWN, Li
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues.task_list import TaskUrl
 from django_redis_components.dashboard.snapshot import Snapshot
+from django_redis_components.taskqueue.shards import shards_of
 from django_redis_components.taskqueue.states import Outcome
 
 
@@ -74,6 +76,7 @@ def context(request: PageRequest, read: Snapshot[LiveSnapshot]) -> dict[str, Any
         "query": query,
         "kinds": kinds,
         "queues": queues,
+        "has_shards": len(shards_of(conf.settings().dashboard.using)) > 1,
         "rows": [_row(each, read.at, request.links.task) for each in snapshot.events],
         "empty": _empty(snapshot),
         "notes": _notes(),

@@ -167,7 +167,8 @@ def _parse(entry_id: str, values: Sequence[bytes]) -> RecordedEvent | None:
     try:
         at = moment_of(int(entry_id.partition("-")[0]) * 1_000 - int(age_us))
         duration_s = int(duration_us) / 1e6 if duration_us else None
-        event = LiveEvent(kind, subject, name, task_id, queue, source, duration_s, error, message, int(left_out))
+        shard = fields.get(b"shard", b"").decode(errors="replace")
+        event = LiveEvent(kind, subject, name, task_id, queue, source, duration_s, error, message, int(left_out), shard)
     except (ValueError, OverflowError, OSError):
         return None
     return RecordedEvent(entry_id, at, event)

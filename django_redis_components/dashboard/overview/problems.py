@@ -18,6 +18,7 @@ from django_redis_components.dashboard.overview.remedies import Remedy, causes_o
 from django_redis_components.dashboard.overview.snapshot import OverviewSnapshot
 from django_redis_components.dashboard.problems.facts import ProblemFacts
 from django_redis_components.dashboard.problems.finding import find_problems, unread_part
+from django_redis_components.dashboard.problems.of_connections import source_of
 from django_redis_components.dashboard.problems.of_shards import found_in_others, named, problems_of
 from django_redis_components.dashboard.problems.problem import Problem
 
@@ -85,6 +86,7 @@ def _problems_at_home(snapshot: OverviewSnapshot) -> list[Problem]:
 def problem_row(found: FoundProblem, snapshot: OverviewSnapshot, links: Links) -> ProblemRow:
     """Return the row of a problem."""
     facts, problem, errors = snapshot.facts, found.problem, causes_of(found.source, found.facts)
+    source, facts_of_source = source_of(found.source, found.facts)
     links_of_shard = links.in_shard(found.shard) if found.shard else links
     incident, held = facts.incident_of(problem), facts.acknowledgment_of(problem)
     verb, label = ("withdraw", _("Withdraw…")) if held else ("acknowledge", pgettext("a problem", "Acknowledge…"))
@@ -94,7 +96,7 @@ def problem_row(found: FoundProblem, snapshot: OverviewSnapshot, links: Links) -
         formats.timestamp(moment(incident.started_at), facts.at) if incident else None,
         time_after_deploy(errors[0].first_at, snapshot.deploys or []) if errors else "",
         acknowledgment_note(held, facts.at) if held else "",
-        [*remedies_of(found.source, found.facts, links_of_shard), *([Remedy(label, url)] if url else [])],
+        [*remedies_of(source, facts_of_source, links_of_shard), *([Remedy(label, url)] if url else [])],
         retries_of(found.source, errors, links_of_shard),
     )
 

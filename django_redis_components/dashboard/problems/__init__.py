@@ -23,6 +23,7 @@ key                                  type    content                            
 ``…lease``                           string  id of the process that watches                           45 s
 ``…held``                            string  JSON: what the server held when it was last watched      none
 ``…facts``                           string  JSON by check: when it was made, and what it has found   1 h
+``…connections``                     string  JSON: the facts of further connections, by alias              1 h
 ``…incidents``                       string  JSON: the open incidents, and their notifications        90 days
 ``…resolved``                        list    JSON: the last 200 resolved incidents, newest first      90 days
 ``…commands``                        list    see `dashboard.actions.commands`                        90 days

@@ -32,6 +32,8 @@ from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOvervie
 
 #: Seconds after which what the watching process has found is too old to be shown.
 STALE_S = 300.0
+#: Seconds for which what the checks have found is stored.
+FACTS_S = 3_600
 #: Seconds without a round after which a connection counts as not watched: a lease and a round of the watching process.
 UNWATCHED_S = 60.0
 
@@ -51,6 +53,7 @@ class ProblemFacts:
         shard: of the task queue whose state it is.
         clock_offset_s: the least difference between the server's clock and this host's that explains their times;
             above 0 if the server's is ahead, None if unknown.
+        connections: what it has found lately on further connections, by alias and the name of the check.
         is_watched: whether a process watches the connection, or need not: `WATCH` is off, or it is not known.
     """
 
@@ -65,6 +68,7 @@ class ProblemFacts:
     shard: Shard
     clock_offset_s: float | None = None
     is_watched: bool = True
+    connections: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
 
     def incident_of(self, problem: Problem) -> Incident | None:
         """Return the incident of a problem; None if it was not watched yet."""
@@ -117,7 +121,7 @@ def facts_of(
     finished = time.time()
     errors = {name: outcome.error for name, outcome in outcomes.items() if outcome.error is not None}
     queues = outcomes["queues"].value
-    watched, incidents, is_watched = outcomes["watched"].value or ({}, IncidentState(), True)
+    watched, incidents, is_watched, of_connections = outcomes["watched"].value or ({}, IncidentState(), True, {})
     return ProblemFacts(
         at=queues.at if queues else timezone.now(),
         queues=queues,
@@ -130,7 +134,13 @@ def facts_of(
         shard=shard or _shard_of(using),
         clock_offset_s=_clock_offset(queues.at.timestamp(), started, finished) if queues else None,
         is_watched=is_watched,
+        connections=of_connections,
     )
+
+
+def facts_of_connection(alias: str, found: Mapping[str, Any], at: datetime) -> ProblemFacts:
+    """Return the facts of a further connection: what the checks of components have found there."""
+    return ProblemFacts(at, None, None, found, IncidentState(), {}, connections.endpoint(alias), alias, home(alias))
 
 
 def endpoint_of(using: str = "", shard: Shard | None = None) -> Endpoint:
@@ -146,15 +156,20 @@ def endpoint_of(using: str = "", shard: Shard | None = None) -> Endpoint:
         raise SnapshotFailed(exc, "") from exc
 
 
-def read_watched(using: str, shard: Shard | None = None) -> Flow[tuple[dict[str, Any], IncidentState, bool]]:
-    """Read what the watching process has found in the last minutes, the incidents, and whether one watches.
+def read_watched(
+    using: str, shard: Shard | None = None
+) -> Flow[tuple[dict[str, Any], IncidentState, bool, dict[str, dict[str, Any]]]]:
+    """Read what the watching process has found in the last minutes, the incidents, whether one watches, and what it has
+    found on further connections.
 
     Args:
         shard: of which it was found; None: the home shard, and the connection as a whole.
     """
     key = keyspace.key(keyspace.of_shard("facts", shard), using)
-    facts, incidents = yield Read("MGET", key, keyspace.key("incidents", using))
-    return recent_of(facts), parse_state(incidents), is_watched(facts)
+    others = keyspace.key("connections", using)
+    facts, incidents, of_connections = yield Read("MGET", key, keyspace.key("incidents", using), others)
+    found = recent_of_connections(of_connections) if shard is None else {}
+    return recent_of(facts), parse_state(incidents), is_watched(facts), found
 
 
 def is_watched(stored: bytes | None) -> bool:
@@ -165,6 +180,15 @@ def is_watched(stored: bytes | None) -> bool:
 def recent_of(stored: bytes | None, within_s: float = STALE_S) -> dict[str, Any]:
     """Return what checks have found, without what is too old. What another program has written counts as nothing."""
     return {name: data for name, (made_at, data) in _entries(stored).items() if abs(time.time() - made_at) < within_s}
+
+
+def recent_of_connections(stored: bytes | None) -> dict[str, dict[str, Any]]:
+    """Return what the checks have found lately on each connection."""
+    try:
+        parts = {str(alias): json.dumps(found).encode() for alias, found in json.loads(stored or b"{}").items()}
+    except (AttributeError, TypeError, ValueError, RecursionError):
+        return {}
+    return {alias: recent_of(part) for alias, part in parts.items()}
 
 
 def last_round_at(stored: bytes | None) -> float | None:

@@ -18,10 +18,12 @@ from django_redis_components.core.client.endpoint import naming_server
 from django_redis_components.core.exception_text import safe_text
 from django_redis_components.core.exceptions import must_raise
 from django_redis_components.core.guarded_logger import guarded_logger
+from django_redis_components.core.settings import conf
 from django_redis_components.core.text import encodable
 from django_redis_components.dashboard.outages import outage_of
 from django_redis_components.dashboard.problems import channels, queues, schedules, server, traffic, workers
-from django_redis_components.dashboard.problems.facts import ProblemFacts
+from django_redis_components.dashboard.problems.facts import ProblemFacts, facts_of_connection
+from django_redis_components.dashboard.problems.of_connections import named, outage_problem
 from django_redis_components.dashboard.problems.problem import REST, Problem
 from django_redis_components.dashboard.problems.registry import SITE_CHECKS
 from django_redis_components.dashboard.problems.watched import CHECKS as WATCHED
@@ -68,6 +70,7 @@ def find_problems(facts: ProblemFacts) -> list[Problem]:
         found.extend(_found_by(schedules.overdue_schedules, facts.schedules, facts.using))
     found.extend(_found_in_queues(_OF_QUEUES, facts))
     found.extend(_found_watched(facts, of_server=False))
+    found.extend(_found_in_connections(facts))
     found.extend(_found_by(channels.failing_channels, facts))
     for check_of_site in [*SITE_CHECKS]:
         found.extend(_found_by(check_of_site, facts))
@@ -89,6 +92,19 @@ def _found_watched(facts: ProblemFacts, *, of_server: bool) -> Iterator[Problem]
     for check in WATCHED:
         if check.name in facts.watched and check.is_of_server is of_server:
             yield from _found_by(check.find, facts.watched[check.name], facts)
+
+
+def _found_in_connections(facts: ProblemFacts) -> Iterator[Problem]:
+    for alias, watched in facts.connections.items():
+        if alias not in conf.settings().connections:
+            continue  # it was removed from the settings
+        there = facts_of_connection(alias, watched, facts.at)
+        found = [*_found_by(outage_problem, watched, alias, facts.using)]
+        for of_server in (True, False):
+            found += _found_watched(there, of_server=of_server)
+        redis_cli = there.endpoint.redis_cli()
+        for problem in found:
+            yield named(dataclasses.replace(problem, command=naming_server(problem.command, redis_cli)), alias)
 
 
 def _found_by(check: Callable[..., Iterable[Problem]], *arguments: object) -> list[Problem]:

@@ -18,7 +18,7 @@ from django_redis_components.core.settings import conf
 from django_redis_components.dashboard.outages import SnapshotFailed, outage_of
 from django_redis_components.dashboard.problems import keyspace, notifications
 from django_redis_components.dashboard.problems.deliveries import deliver
-from django_redis_components.dashboard.problems.facts import ProblemFacts, read_facts
+from django_redis_components.dashboard.problems.facts import FACTS_S, ProblemFacts, read_facts
 from django_redis_components.dashboard.problems.finding import find_problems
 from django_redis_components.dashboard.problems.held import HeldData
 from django_redis_components.dashboard.problems.incidents import (
@@ -28,6 +28,7 @@ from django_redis_components.dashboard.problems.incidents import (
     advance,
     record_deliveries,
 )
+from django_redis_components.dashboard.problems.of_connections import watch_connections
 from django_redis_components.dashboard.problems.of_shards import FactsOrError, problems_of_others, read_others
 from django_redis_components.dashboard.problems.problem import Problem
 from django_redis_components.dashboard.problems.storage import change_state
@@ -38,8 +39,6 @@ from django_redis_components.taskqueue.shards import Shard, home
 
 #: What each shard held, by its name; None: it is not known.
 Remembered = dict[str, HeldData | None]
-#: Seconds for which what the checks have found is stored.
-FACTS_S = 3_600
 #: Seconds after which an announcement that a process has claimed is delivered by another one.
 CLAIMED_S = 120.0
 #: Seconds for which a round starts deliveries; the next round makes the others. Less than the lease and `CLAIMED_S`.
@@ -62,7 +61,7 @@ def watch(using: str, remembered: Remembered, keep_lease: Callable[[], bool]) ->
     found = read_checks(client, facts)
     held = {facts.shard.name: _remember(facts, remembered.get(facts.shard.name), found)}
     _store(facts.shard, found, now)
-    facts = dataclasses.replace(facts, watched=found)
+    facts = watch_connections(dataclasses.replace(facts, watched=found))
     others = {shard: _watched(shard, each, remembered, held, now) for shard, each in read_others(using).items()}
     with translation.override(django_settings.LANGUAGE_CODE):
         problems = find_problems(facts)

@@ -20,7 +20,7 @@ def queue_data(read: Snapshot[QueueSnapshot]) -> dict[str, Any]:
     snapshot = read.value
     last_hour, last_day = metrics_data(snapshot.minutes), metrics_data(snapshot.hours)
     return {
-        "queue": {**fields_of(snapshot.depth), "last_hour": last_hour, "last_day": last_day},
+        "queue": {**fields_of(snapshot.total), "last_hour": last_hour, "last_day": last_day},
         "tasks": [
             {"name": task.name or None, **fields_of(task.totals), **quantiles_data(task)}
             for task in snapshot.minutes.tasks

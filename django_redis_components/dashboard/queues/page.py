@@ -13,6 +13,7 @@ from django.utils.translation import ngettext, pgettext
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.charts import ChartPanel
+from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.deploy_marks import marked
 from django_redis_components.dashboard.elements import NO_VALUE, Tile, pause_note
 from django_redis_components.dashboard.error_text import group_line
@@ -49,7 +50,13 @@ def read(request: PageRequest) -> Snapshot[QueueSnapshot]:
     """
     name, chosen = request.object_id, "state" in request.http.GET or request.query.filters.are_set
     chooses_state = not chosen and request.http.GET.get("format") != "json"
-    flow = read_queue(name, request.query, with_list=not request.is_fragment, chooses_state=chooses_state)
+    flow = read_queue(
+        name,
+        request.query,
+        with_list=not request.is_fragment,
+        chooses_state=chooses_state,
+        of_all=not request.shard_name,  # as the changes of the page
+    )
     snapshot = read_snapshot(flow)
     request.query = snapshot.value.query
     if not snapshot.value.is_known:
@@ -83,7 +90,7 @@ def build_page(snapshot: QueueSnapshot, *, url_of: TaskUrl) -> dict[str, Any]:
         url_of: returns the URL of a task's page, or "".
     """
     depth, at, using = snapshot.depth, snapshot.at, conf.settings().dashboard.using
-    is_unserved = bool(depth.ready and not depth.paused and not depth.live_workers)
+    is_unserved = bool(snapshot.total.ready and not depth.paused and not depth.live_workers)
     return {
         "name": depth.name,
         "paused": pause_note(depth.paused, at) if depth.paused else "",
@@ -94,6 +101,7 @@ def build_page(snapshot: QueueSnapshot, *, url_of: TaskUrl) -> dict[str, Any]:
         "listing": task_list(snapshot, snapshot.listing, url_of) if snapshot.listing else None,
         "trash": [(entry, _trash_text(entry, at)) for entry in snapshot.trash],
         "throughput": [*_throughput_tiles(snapshot)],
+        "figures_note": _figures_note(snapshot),
         "charts": marked(_charts(snapshot), snapshot.deploys),
         "groups": [*_group_rows(snapshot)],
         "groups_note": _groups_note(snapshot),
@@ -126,6 +134,16 @@ def _last_hour(group: ErrorGroup, at: datetime) -> int:
     return sum(count for minute, count in group.minutes if minute > at - timedelta(hours=1))
 
 
+def _figures_note(snapshot: QueueSnapshot) -> str:
+    """Return of which shards the figures are; "" if there is one."""
+    if not snapshot.is_of_all:
+        return ""
+    away = [shard.name for shard, depth in snapshot.elsewhere if isinstance(depth, Exception)]
+    missing = _("They do not include %(names)s.") % {"names": ", ".join(away)} if away else ""
+    text = _("Figures and charts: all shards. List of tasks: shard %(name)s.") % {"name": queue_shard().name}
+    return " ".join(filter(None, [text, missing]))
+
+
 def _charts(snapshot: QueueSnapshot) -> Iterable[ChartPanel]:
     minutes, hours = minutes_chart(snapshot.minutes), hours_chart(snapshot.hours)
     labels: dict[str, Any] = {
@@ -138,16 +156,17 @@ def _charts(snapshot: QueueSnapshot) -> Iterable[ChartPanel]:
 
 
 def _throughput_tiles(snapshot: QueueSnapshot) -> Iterable[Tile]:
-    metrics, age = snapshot.minutes, snapshot.depth.oldest_age
+    metrics, depth = snapshot.minutes, snapshot.total
+    age = depth.oldest_age
     yield Tile(_("Oldest"), NO_VALUE if age is None else formats.age(age))
     yield Tile(_("Throughput"), formats.rate(metrics.per_minute()), _("per minute, last hour"))
     for label, histogram in ((_("Wait p50"), metrics.wait_time), (_("Run time p50"), metrics.run_time)):
         quantiles = {"p95": quantile_text(histogram.p95), "p99": quantile_text(histogram.p99)}
         note = _("p95 %(p95)s, p99 %(p99)s") % quantiles if histogram.count else ""
         yield Tile(label, quantile_text(histogram.p50), note)
-    yield Tile(_("ETA"), drain_time(snapshot.depth, metrics))
-    workers = snapshot.depth.live_workers
-    is_missed = bool(snapshot.depth.ready and not workers and not snapshot.depth.paused)
+    yield Tile(_("ETA"), drain_time(depth, metrics))
+    workers = depth.live_workers
+    is_missed = bool(depth.ready and not workers and not depth.paused)
     yield Tile(_("Workers"), number(workers), _("no live worker") if is_missed else "", alarming=is_missed)
 
 

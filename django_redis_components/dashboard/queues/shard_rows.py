@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext_lazy
 from redis.exceptions import RedisError
 
@@ -12,6 +13,7 @@ from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.shard_choice import away_text
 from django_redis_components.dashboard.table import Column, ShownTable, Table
 from django_redis_components.taskqueue.shards import Shard, shards_of
+from django_redis_components.taskqueue.stats.merging import merged_info
 from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, read_depths, tasks_of
 
 #: A shard with what it has of the queue, or why it does not answer.
@@ -35,6 +37,11 @@ def read_in(shard: Shard, name: str) -> Flow[ShardDepth]:
     return shard, depth
 
 
+def total_depth(here: QueueInfo, elsewhere: list[ShardDepth]) -> QueueInfo:
+    """Return what all shards that answer have of the queue, as that of one."""
+    return merged_info([[here], *([depth] for _shard, depth in elsewhere if isinstance(depth, QueueInfo))])
+
+
 def has_tasks(elsewhere: list[ShardDepth]) -> bool:
     """Return whether another shard has tasks of the queue."""
     return any(tasks_of(depth) for _shard, depth in elsewhere if isinstance(depth, QueueInfo))
@@ -51,7 +58,7 @@ def shard_rows(here: QueueInfo, elsewhere: list[ShardDepth], links: Links) -> Sh
         for shard in shards_of(shown.using)
         if shard in found
     ]
-    table: ShownTable = _TABLE.context(rows)["table"]
+    table: ShownTable = _TABLE.context(rows, totals=rows)["table"]
     return table
 
 
@@ -62,12 +69,20 @@ def _name(row: _Row) -> Cell:
 
 
 def _count(key: str, label: object) -> Column[_Row]:
-    return Column(key, label, lambda row: None if isinstance(row[1], Exception) else count_cell(getattr(row[1], key)))
+    def count(row: _Row) -> int | None:
+        return None if isinstance(row[1], Exception) else getattr(row[1], key)
+
+    return Column(
+        key,
+        label,
+        lambda row: None if (found := count(row)) is None else count_cell(found),
+        total=lambda rows: count_cell(sum(count(row) or 0 for row in rows)),
+    )
 
 
 _TABLE: Table[_Row] = Table(
     [
-        Column("name", gettext_lazy("Shard"), _name, "name"),
+        Column("name", gettext_lazy("Shard"), _name, "name", total=lambda rows: _("All shards")),
         _count("ready", pgettext_lazy("tasks", "Ready")),
         _count("scheduled", pgettext_lazy("tasks", "Scheduled")),
         _count("running", pgettext_lazy("tasks", "Running")),

@@ -6,10 +6,18 @@ import dataclasses
 from datetime import datetime
 from typing import Any
 
+from redis.exceptions import RedisError
+
 from django_redis_components.core.gather import gather_values
 from django_redis_components.core.protocol import Flow, Read
 from django_redis_components.dashboard.clients import queue_shard
-from django_redis_components.dashboard.queues.shard_rows import ShardDepth, has_tasks, other_shards, read_in
+from django_redis_components.dashboard.queues.shard_rows import (
+    ShardDepth,
+    has_tasks,
+    other_shards,
+    read_in,
+    total_depth,
+)
 from django_redis_components.dashboard.queues.task_query import PAGE_SIZE, TaskQuery
 from django_redis_components.taskqueue import ErrorGroup, Metrics, registry
 from django_redis_components.taskqueue.defaults import options_to_show
@@ -18,6 +26,7 @@ from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.stats import errors, metrics
 from django_redis_components.taskqueue.stats.deploys import Deploy, read_deploys
 from django_redis_components.taskqueue.stats.groups import GroupList, read_groups
+from django_redis_components.taskqueue.stats.merging import merged_metrics
 from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, read_depths
 from django_redis_components.taskqueue.stats.workers import read_hosts
 from django_redis_components.taskqueue.store import control
@@ -74,6 +83,8 @@ class QueueSnapshot:
         finished: by state, how many finished tasks are listed.
         hosts: of the workers with the latest heartbeats; empty in a fragment.
         elsewhere: what the other shards have of the queue.
+        total: what all shards have that answer, unless the URL names one; `minutes` and `hours` are theirs, too.
+        is_of_all: whether it is of several shards.
         is_known: whether it has or had tasks lately, is paused, or is the queue of a task of this process.
     """
 
@@ -90,17 +101,20 @@ class QueueSnapshot:
     deploys: list[Deploy]
     groups: GroupList
     hosts: list[str]
+    total: QueueInfo
+    is_of_all: bool = False
     elsewhere: list[ShardDepth] = dataclasses.field(default_factory=list)
 
 
 def read_queue(
-    name: str, query: TaskQuery, *, with_list: bool = True, chooses_state: bool = False
+    name: str, query: TaskQuery, *, with_list: bool = True, chooses_state: bool = False, of_all: bool = False
 ) -> Flow[QueueSnapshot]:
     """Read the snapshot of a queue in one round trip, two if there is trash.
 
     Args:
         chooses_state: whether the state is the first of `BY_INTEREST` that has tasks. Their lists are all read, since
             a second round trip would take longer.
+        of_all: whether the figures are those of all shards.
     """
     flows = _flows(queue_shard(), name)
     flows += [read_hosts(queue_shard())] if with_list else []
@@ -113,8 +127,11 @@ def read_queue(
         for state in states
     ]
     others = other_shards()
-    replies = yield from gather_values([*flows, *(read_in(shard, name) for shard in others)])
-    replies, elsewhere = replies[: len(flows)], replies[len(flows) :]
+    depths = [read_in(shard, name) for shard in others]
+    figures = [_read_metrics(shard, name) for shard in others if of_all]
+    replies = yield from gather_values([*flows, *depths, *figures])
+    count = len(flows) + len(others)
+    replies, elsewhere, more = replies[: len(flows)], replies[len(flows) : count], list(filter(None, replies[count:]))
     [depth], minutes, hours, found, trash, is_indexed, deploys, finished, groups, *rest = replies
     hosts, *scans = rest or [[]]
     if chooses_state:
@@ -126,18 +143,18 @@ def read_queue(
         depth=depth,
         listing=_listing(query, listing) if listing else None,
         trash=trash,
-        minutes=minutes,
-        hours=hours,
+        minutes=merged_metrics([minutes, *(each for each, _ in more)]),
+        hours=merged_metrics([hours, *(each for _, each in more)]),
         errors=found,
         finished=finished,
-        is_known=is_indexed
-        or depth.paused is not None
-        or bool(found or trash or groups.groups or has_tasks(elsewhere))
+        is_known=bool(is_indexed or depth.paused or found or trash or groups.groups or has_tasks(elsewhere))
         or _has_task(name),
         deploys=deploys,
         groups=groups,
         hosts=hosts,
         elsewhere=elsewhere,
+        total=total_depth(depth, elsewhere) if of_all else depth,
+        is_of_all=of_all and bool(others),
     )
 
 
@@ -154,6 +171,17 @@ def _flows(shard: Shard, name: str) -> list[Flow[Any]]:
         count_finished(shard, name),
         read_groups(shard, name, GROUPS),
     ]
+
+
+def _read_metrics(shard: Shard, name: str) -> Flow[tuple[Metrics, Metrics] | None]:
+    """Read the minutes and hours of a queue in another shard; None if it does not answer."""
+    try:
+        minutes, hours = yield from gather_values(
+            [metrics.read_minutes(shard, name, MINUTES), metrics.read_hours(shard, name, HOURS)]
+        )
+    except RedisError:  # the table of the shards says why
+        return None
+    return minutes, hours
 
 
 def _most_interesting(depth: QueueInfo) -> str:

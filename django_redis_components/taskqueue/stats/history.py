@@ -127,8 +127,8 @@ def _history(name: str, span: Range, reply: Any) -> History:
     oldest = newest - span.count + 1
     intervals = [_interval((oldest + index) * span.minutes, counters) for index, counters in enumerate(sets)]
     total = CounterSet()
-    for data in rows[1::2]:
-        total.add(data)
+    for counters in sets:
+        total.merge(counters)
     start = max(rolled + 1, oldest * span.minutes)
     return History(
         range=name,
@@ -145,9 +145,12 @@ def _history(name: str, span: Range, reply: Any) -> History:
 def _sums(count: int, rows: Iterable[Any]) -> list[CounterSet]:
     """Return the sums of counters by their distance from the latest bucket, the oldest first."""
     sets = [CounterSet() for _ in range(count)]
+    found: dict[int, list[bytes]] = {}
     parts = iter(rows)
     for ago, data in zip(parts, parts, strict=True):
-        sets[-1 - ago].add(data)
+        found.setdefault(ago, []).append(data)
+    for ago, strings in found.items():
+        sets[-1 - ago].add_all(strings)
     return sets
 
 

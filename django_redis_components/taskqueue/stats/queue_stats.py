@@ -23,7 +23,7 @@ from django_redis_components.taskqueue.stats import errors, metrics
 from django_redis_components.taskqueue.stats.failure_counts import FailureCounts
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo, worker_info
 from django_redis_components.taskqueue.store.scan import Filters
-from django_redis_components.taskqueue.store.scripts import QUEUE_STATS, SCAN_TASKS
+from django_redis_components.taskqueue.store.scripts import QUEUE_STATS, READ_ARRIVALS, SCAN_TASKS
 
 #: Most queues that are read.
 MAX_QUEUES = errors.MAX_QUEUES
@@ -181,8 +181,8 @@ def read_overview(
         seen_ms = {worker: seen_ms[worker] for worker in _selected(list(seen_ms))}
     measured, unregistered, failing = _selected_queues(rows) if with_metrics else ([], [], [])
     details = yield from _read_details(shard, seen_ms, measured, unregistered, failing)
-    reports, recent, names, main_errors, again = details
-    rows = [again.get(row[0], row) for row in rows]
+    reports, recent, names, main_errors, arrivals = details
+    rows = [[*row[:11], *arrivals.get(row[0], row[11:14]), *row[14:]] for row in rows]
     heartbeats_and_reports = zip(seen_ms.items(), reports, strict=True)
     workers = [worker_info(worker, at_ms, report, now_us) for (worker, at_ms), report in heartbeats_and_reports]
     return TaskQueueOverview(
@@ -205,10 +205,10 @@ def read_traffic(
     shard: Shard, queues: Sequence[str]
 ) -> Flow[tuple[dict[str, metrics.Metrics], dict[str, float | None]]]:
     """Read the metrics of the last hour, and the arrivals per minute, of at most 50 queues."""
-    recent, (now_us, rows, *_) = yield Batch(
-        [metrics.recent_request(shard, queues, OVERVIEW_MINUTES), _stats_request(shard, "", queues)]
+    recent, (now_us, rows) = yield Batch(
+        [metrics.recent_request(shard, queues, OVERVIEW_MINUTES), READ_ARRIVALS(base=shard.base, queues=queues)]
     )
-    arrivals = {info.name: info.arrival_rate for info in (_depth(row, now_us) for row in rows)}
+    arrivals = {queue: _arrival_rate(row[0], row[1], row[2], now_us) for queue, row in zip(queues, rows, strict=True)}
     return metrics.parse_recent(recent, OVERVIEW_MINUTES), arrivals
 
 
@@ -277,7 +277,7 @@ def _read_details(
 ) -> Flow[tuple[list[bytes | None], dict[str, metrics.Metrics], dict[str, list[str]], ErrorsByQueue, dict[bytes, Any]]]:
     """Read the reports of workers, the recent metrics of queues, names of unregistered tasks, and main errors.
 
-    If there are as many queues as have metrics, the first request has read no arrivals: return their rows with them.
+    If there are as many queues as have metrics, the first request has read no arrivals: read those of these queues.
     """
     requests: list[Call | Command] = [_names_request(shard, queue) for queue in unregistered]
     requests += [errors.main_errors_request(shard, queue) for queue in failing]
@@ -287,7 +287,7 @@ def _read_details(
     if queues:
         requests.append(metrics.recent_request(shard, queues, OVERVIEW_MINUTES))
     if len(queues) == metrics.MAX_QUEUES:
-        requests.append(_stats_request(shard, "", queues))
+        requests.append(READ_ARRIVALS(base=shard.base, queues=queues))
     replies = iter((yield Batch(requests)) if requests else [])
     names = {
         queue.decode(): sorted(name.decode(errors="replace") for name in next(replies)[9][::3])
@@ -296,8 +296,8 @@ def _read_details(
     main_errors = {queue.decode(): errors.parse_listing(next(replies)).groups for queue in failing}
     reports = [report for _ in chunks for report in next(replies)]
     recent = metrics.parse_recent(next(replies), OVERVIEW_MINUTES) if queues else {}
-    again = {row[0]: row for row in next(replies)[1]} if len(queues) == metrics.MAX_QUEUES else {}
-    return reports, recent, names, main_errors, again
+    arrivals = dict(zip(queues, next(replies)[1], strict=True)) if len(queues) == metrics.MAX_QUEUES else {}
+    return reports, recent, names, main_errors, arrivals
 
 
 def _names_request(shard: Shard, queue: bytes) -> Call:

@@ -47,6 +47,22 @@ class MovingTask:
         return sum(len(part) for part in self.arguments if isinstance(part, bytes))
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class InterruptedMove:
+    """Tasks that were taken out of their queues and are not deleted yet.
+
+    Attributes:
+        oldest: id of the one that was taken first.
+        target: name of the shard that it is moved to; "" if its record has expired.
+        queue: of it; "" if its copy has expired.
+    """
+
+    count: int
+    oldest: str
+    target: str
+    queue: str
+
+
 @dataclasses.dataclass(slots=True)
 class Movable:
     """How many tasks another shard may take, and how many must stay, by why.
@@ -107,15 +123,30 @@ def check_target(shard: Shard, target: Shard) -> Flow[int]:
     Raises:
         ValueError: those that are left were to be moved to another one.
     """
-    count, oldest = yield Batch([Read("ZCARD", shard.key(Key.moving)), Read("ZRANGE", shard.key(Key.moving), 0, 0)])
-    note = (yield Read("HGET", shard.record(oldest[0].decode()), Field.moving)) if oldest else None
-    name = note.decode().partition(" ")[0] if note else target.name
+    left = yield from read_interrupted(shard)
+    name = left.target if left and left.target else target.name
     if name != target.name:
         raise ValueError(
             f"A move of tasks from shard {shard.name!r} to {name!r} was interrupted, or runs. Complete it first:"
             f" redis shards move {shard.name} {name}"
         )
-    return int(count)
+    return left.count if left else 0
+
+
+def read_interrupted(shard: Shard) -> Flow[InterruptedMove | None]:
+    """Return what a move has left that was interrupted, or runs; None without one."""
+    moving = shard.key(Key.moving)
+    count, oldest = yield Batch([Read("ZCARD", moving), Read("ZRANGE", moving, 0, 0)])
+    if not oldest:
+        return None
+    task_id = oldest[0].decode()
+    note, queue = yield Batch(
+        [
+            Read("HGET", shard.record(task_id), Field.moving),
+            Read("HGET", shard.key(Key.moving_task, task_id), Field.queue),
+        ]
+    )
+    return InterruptedMove(int(count), task_id, (note or b"").decode().partition(" ")[0], (queue or b"").decode())
 
 
 def read_moving(shard: Shard, limit: int = CHUNK) -> Flow[list[MovingTask]]:

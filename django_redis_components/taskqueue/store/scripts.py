@@ -82,6 +82,7 @@ LIST_WORKERS = _script(
 TASK_LEASES = _script("stats/task_leases", args=("ids*",), reads_only=True)
 DUE_COUNTS = _script("stats/due_counts", args=("step_ms", "count", "first"), reads_only=True)
 QUEUE_STATS = _script("stats/queue_stats", args=("first", "lease_ms", "queues*"), reads_only=True)
+READ_ARRIVALS = _script("stats/read_arrivals", args=("queues*",), reads_only=True)
 COUNT_FAILURES = _script("stats/count_failures", args=("lease_ms", "limit"), reads_only=True)
 LIST_GROUPS = _script("stats/list_groups", args=("queue", "limit", "budget"), reads_only=True)
 EXPLAIN = _script("stats/explain", args=("id", "max_bytes", "errors"), reads_only=True)

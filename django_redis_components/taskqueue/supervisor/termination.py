@@ -231,8 +231,9 @@ class LeaseSettler:
     def _record_outcomes(self, child: Child, acks: Sequence[Ack]) -> None:
         """Record the outcomes for the dashboard."""
         names = {run.id: (run.name, run.queue) for run in child.heartbeat.runs}
+        shard = self._shard.name if len(shards_of(self._shard.using)) > 1 else ""
         for ack in acks:
-            send_outcome(self._shard.using, ack, *names.get(ack.id, ("", "")), child.worker_id)
+            send_outcome(self._shard.using, ack, *names.get(ack.id, ("", "")), child.worker_id, shard)
 
     def _expire_leases(self, worker_id: str, queue: str) -> None:
         examined = CHUNK

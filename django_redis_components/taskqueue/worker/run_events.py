@@ -17,7 +17,7 @@ from django_redis_components.taskqueue.store.job import Ack, ErrorIdentity, Job
 def record_start(using: str, job: Job) -> None:
     """Record that a task starts."""
     if RECORDER.is_open:
-        _record(using, True, lambda: LiveEvent("started", "task", job.name, job.id, job.queue))
+        _record(using, True, lambda: LiveEvent("started", "task", job.name, job.id, job.queue, shard=_shard_of(job)))
     else:
         RECORDER.leave_out()
 
@@ -26,18 +26,18 @@ def record_outcome(using: str, job: Job, ack: Ack) -> None:
     """Record the outcome of a task."""
     is_routine = ack.outcome == SUCCEEDED
     if RECORDER.is_open or not is_routine:
-        _record(using, is_routine, lambda: outcome_event(ack, job.name, job.queue))
+        _record(using, is_routine, lambda: outcome_event(ack, job.name, job.queue, _shard_of(job)))
     else:
         RECORDER.leave_out()
 
 
-def send_outcome(using: str, ack: Ack, name: str, queue: str, worker: str) -> None:
+def send_outcome(using: str, ack: Ack, name: str, queue: str, worker: str, shard: str = "") -> None:
     """Record the outcome of a task whose process was terminated, from the supervisor."""
     with _logged_errors():
-        RECORDER.send(using, dataclasses.replace(outcome_event(ack, name, queue), source=worker))
+        RECORDER.send(using, dataclasses.replace(outcome_event(ack, name, queue, shard), source=worker))
 
 
-def outcome_event(ack: Ack, name: str, queue: str) -> LiveEvent:
+def outcome_event(ack: Ack, name: str, queue: str, shard: str = "") -> LiveEvent:
     """Return the event of an outcome."""
     error = _described(ack.error)
     return LiveEvent(
@@ -49,7 +49,12 @@ def outcome_event(ack: Ack, name: str, queue: str) -> LiveEvent:
         duration_s=abs(ack.ran_us) / 1e6 if ack.ran_us else None,
         error=str(error.get("class", "")),
         message=str(error.get("text", "")),
+        shard=shard,
     )
+
+
+def _shard_of(job: Job) -> str:
+    return job.shard.name if job.shard else ""
 
 
 def _record(using: str, is_routine: bool, event: Callable[[], LiveEvent]) -> None:

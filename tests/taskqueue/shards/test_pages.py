@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,18 +14,23 @@ from django.contrib.admin.utils import quote
 from django.test import Client
 
 from django_redis_components.core.client import connections
+from django_redis_components.core.observability.live_events import RECORDER
 from django_redis_components.core.protocol import Read
 from django_redis_components.taskqueue import Schedules, get_queue, group, schedules
 from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.shard_clients import client_for
 from django_redis_components.taskqueue.shards import shards_of
 from django_redis_components.taskqueue.stats.due import DueCounts, merged_due
+from django_redis_components.taskqueue.store.job import Ack
+from django_redis_components.taskqueue.worker.fetcher import Fetcher
+from django_redis_components.taskqueue.worker.run_events import record_start
 from django_redis_components.testing import drain
+from tests.dashboard.live import record_events
 from tests.dashboard.support import text_of
 from tests.support import Store, eventually
 from tests.support.processes import Children
 from tests.taskqueue.shards.support import Meetings, TwoShards, in_both, set_options
-from tests.taskqueue.support import SITE
+from tests.taskqueue.support import SITE, settle_now
 from tests.taskqueue.tasks import add, fail, note
 
 pytestmark = pytest.mark.django_db
@@ -244,10 +250,46 @@ def test_pages_of_a_queue_and_a_task_name_their_shard(shards: TwoShards, setting
 
     html = admin_client.get(f"{START}/queues/mail/").content.decode()
     assert [row[:2] for row in rows_of(html, "drc-shards")] == [["default", "3"], ["b", "3"]]
+    assert "All shards 6 0 0 0" in text_of(html)
     assert f'href="{START}/queues/_in/b/mail/"' in html
     assert "Shard b" in text(admin_client, f"task/{quote(before[0])}")
     shards.server_b.kill()
     assert "Shard b: " in text(admin_client, "queues/mail")
+
+
+def test_figures_of_a_queue_are_those_of_all_shards_unless_the_url_names_one(
+    shards: TwoShards, settings: Any, admin_client: Client
+) -> None:
+    in_both(settings, 4)
+    for shard, count in zip(shards_of(), (2, 1), strict=True):
+        fetcher = Fetcher(shard, shard.client(), "here:1", ("mail",))
+        jobs = [job for _ in range(count) for job in fetcher.fetch("0", 1)]
+        settle_now(fetcher, *[Ack(job.id, job.token, "succeeded", ran_us=5) for job in jobs])
+
+    of_all, of_b = (admin_client.get(f"{START}/queues/{at}mail/?format=json").json()["queue"] for at in ("", "_in/b/"))
+    assert (of_all["ready"], of_all["last_hour"]["succeeded"], of_all["last_day"]["succeeded"]) == (5, 3, 0)
+    assert (of_b["ready"], of_b["last_hour"]["succeeded"]) == (3, 1)
+    found = text(admin_client, "queues/mail")
+    assert "Figures and charts: all shards. List of tasks: shard default." in found
+    assert "List of tasks" not in text(admin_client, "queues/_in/b/mail")
+
+    shards.server_b.kill()
+
+    assert "List of tasks: shard default. They do not include b." in text(admin_client, "queues/mail")
+
+
+def test_live_events_name_the_shard_of_their_task(shards: TwoShards, settings: Any, admin_client: Client) -> None:
+    record_events(settings)
+    in_both(settings, 1)
+    for shard in shards_of():
+        fetcher = Fetcher(shard, shard.client(), "here:1", ("mail",))
+        [job] = fetcher.fetch("0", 1)
+        record_start("default", dataclasses.replace(job, shard=shard))
+    RECORDER.flush()
+
+    html = admin_client.get(f"{START}/liveevent/").content.decode()
+
+    assert {row[5] for row in rows_of(html, "drc-events")} == {"default", "b"}
 
 
 def test_requests_to_the_servers_of_two_shards_are_sent_side_by_side(shards: TwoShards) -> None:

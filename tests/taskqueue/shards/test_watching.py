@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 from django.test import Client
 
+from django_redis_components.dashboard.problems.watched import moves as watched_moves
 from django_redis_components.dashboard.problems.watcher import ProblemWatcher
 from django_redis_components.taskqueue.shards import shards_of
 from django_redis_components.taskqueue.stats.worker_reports import WorkerReport, WorkerRun
+from django_redis_components.taskqueue.store import moves
 from django_redis_components.taskqueue.store.scripts import RENEW_LEASES
+from tests.taskqueue.shards.moves import move
 from tests.taskqueue.shards.support import TwoShards, in_both
 from tests.taskqueue.tasks import note
 
@@ -73,6 +77,43 @@ def test_run_that_takes_too_long_is_reported_for_its_shard_only(
 
     assert {each["subject"] for each in found} == {here, f"b/{there}"}
     assert len(found) == 2
+
+
+def test_move_that_was_interrupted_is_a_problem_until_it_is_completed(
+    shards: TwoShards, admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = shards_of()
+    ids = [note.using(queue_name="high").enqueue(number).id for number in range(2)]
+    source.run(moves.export_tasks(source, "high", "ready", int(time.time() * 1e6) + 60_000_000, target, ids))
+
+    watcher = watch(rounds=2)
+    assert problems(admin_client, "move_interrupted") == [], "it may run"
+
+    monkeypatch.setattr(watched_moves, "LEFT_S", 0.0)
+    [problem] = problems(admin_client, "move_interrupted")
+    assert problem["text"].startswith(
+        "A move of tasks from shard default to b was interrupted: 2 tasks have run in neither for at least "
+    )
+    assert problem["command"] == "python manage.py redis shards move --queue high default b"
+
+    move(queue="high")
+    watcher.round()
+
+    assert problems(admin_client, "move_interrupted") == []
+
+
+def test_move_that_was_interrupted_in_another_shard_names_it(
+    shards: TwoShards, admin_client: Client, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watched_moves, "LEFT_S", 0.0)
+    target, source = shards_of()
+    [there], _ = in_both(settings, 1)
+    source.run(moves.export_tasks(source, "mail", "ready", int(time.time() * 1e6) + 60_000_000, target, [there]))
+
+    watch()
+
+    [problem] = problems(admin_client, "move_interrupted")
+    assert problem["text"].startswith("Shard b: A move of tasks from shard b to default was interrupted: 1 task has ")
 
 
 def test_lost_worker_is_one_problem_of_all_shards(shards: TwoShards, admin_client: Client) -> None:

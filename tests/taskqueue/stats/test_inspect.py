@@ -260,6 +260,17 @@ def test_metrics_of_the_busiest_queues_are_read(redis_server: Store) -> None:
     assert found["q449"].arrival_rate
 
 
+def test_traffic_names_the_arrivals_of_each_queue(store: Store) -> None:
+    for queue, count in {"mail": 3, "high": 1}.items():
+        note.using(queue_name=queue).enqueue_many([(("a",), {})] * count)
+
+    _, arrivals = run(connections.client(), queue_stats.read_traffic(home(), ["high", "empty", "mail"]))
+
+    assert (arrivals["high"], arrivals["empty"]) == (None, None), "of fewer than two tasks there is no rate"
+    assert arrivals["mail"] is not None
+    assert arrivals["mail"] > 0
+
+
 def test_heartbeat_registers_the_worker_for_its_queues(store: Store) -> None:
     for worker, queues in {"app:1.a": ["mail", "default"], "app:2.a": ["mail"], "app:3.a": ["mail"]}.items():
         connections.client().execute(renewal(worker, [], lease_ms=15_000, info=json.dumps({"queues": queues})))

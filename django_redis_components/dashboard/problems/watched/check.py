@@ -21,6 +21,8 @@ class WatchedCheck:
         find: returns the problems for that JSON.
         is_of_server: whether they are problems of the server or of all data. They are listed before those of queues.
         is_of_shard: whether it is made in each shard of the task queue; otherwise in the connection as a whole.
+        is_of_connection: whether it is made on further connections, too: components may use any. Then `queues` of the
+            facts is None there.
     """
 
     name: str
@@ -28,3 +30,4 @@ class WatchedCheck:
     find: Callable[[Any, ProblemFacts], Iterable[Problem]]
     is_of_server: bool = False
     is_of_shard: bool = False
+    is_of_connection: bool = False

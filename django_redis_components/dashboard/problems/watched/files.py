@@ -70,4 +70,4 @@ def find(found: Any, facts: ProblemFacts) -> Iterator[Problem]:
             yield Problem("files_behind", text, advice, subject=each["name"])
 
 
-CHECK = WatchedCheck("files", read, find)
+CHECK = WatchedCheck("files", read, find, is_of_connection=True)

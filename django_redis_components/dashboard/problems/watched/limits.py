@@ -66,4 +66,4 @@ def find(found: Any, facts: ProblemFacts) -> Iterator[Problem]:
         yield Problem("limit_denies", text, advice, command, subject=name)
 
 
-CHECK = WatchedCheck("limits", read, find)
+CHECK = WatchedCheck("limits", read, find, is_of_connection=True)

@@ -92,4 +92,4 @@ def _key(resource: Resource) -> tuple[str, str, str]:
     return resource.name, resource.kind, resource.group
 
 
-CHECK = WatchedCheck("locks", read, find)
+CHECK = WatchedCheck("locks", read, find, is_of_connection=True)

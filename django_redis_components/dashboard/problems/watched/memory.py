@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django.template.defaultfilters import filesizeformat
 from django.utils.translation import gettext as _
 
-from django_redis_components.core.protocol import Batch, Flow, Read
+from django_redis_components.core.client.server import parse_info
+from django_redis_components.core.protocol import Batch, Command, Flow, Read
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import clients, formats
+from django_redis_components.dashboard.problems import keyspace
 from django_redis_components.dashboard.problems.facts import ProblemFacts
 from django_redis_components.dashboard.problems.problem import Problem
 from django_redis_components.dashboard.problems.server import integer, memory_share
@@ -47,19 +49,21 @@ def read(facts: ProblemFacts) -> Flow[dict[str, Any]]:
     for name, size in zip(names, sizes, strict=True):
         if isinstance(size, int):  # not one that was deleted meanwhile
             _add(part, name.decode(errors="backslashreplace"), size)
+    info = facts.queues.server if facts.queues else (yield from _server(facts))
     left = {anchor: int(cursor) for anchor, (cursor, _names) in zip(cursors, scans, strict=True) if int(cursor)}
     now = facts.at.timestamp()
     return {
         "cursors": left,
         "part": part,
         "whole": before["whole"] if left else {**part, "at": now},
-        "used": _recorded(before["used"], facts, now),
+        "used": _recorded(before["used"], info, now),
+        "most": memory_share(info)[1],
     }
 
 
 def find(found: Any, facts: ProblemFacts) -> Iterator[Problem]:
     """Yield a problem if the memory will be full soon."""
-    used, most = memory_share(facts.queues.server) if facts.queues else (0, 0)
+    used, most = memory_share(facts.queues.server) if facts.queues else _last(found)
     full_s = full_in(found["used"], most)
     if full_s is None or full_s > FULL_WITHIN_S:
         return
@@ -78,6 +82,11 @@ def find(found: Any, facts: ProblemFacts) -> Iterator[Problem]:
     )
     advice = " ".join(filter(None, [largest, _("When it is full, Redis rejects new tasks.")]))
     yield Problem("memory_growth", text, advice)
+
+
+def _last(found: Any) -> tuple[int, int]:
+    """Return the used memory at the last record, and its maximum."""
+    return (found["used"][-1][1], found["most"]) if found["used"] else (0, 0)
 
 
 def growth_per_s(used: list[list[float]]) -> float:
@@ -127,10 +136,18 @@ def _queue_of(name: str) -> str:
     return found[1].partition(":")[0] if found else ""
 
 
-def _recorded(used: list[list[float]], facts: ProblemFacts, now: float) -> list[list[float]]:
-    if facts.queues is None or not facts.queues.server or (used and now - used[-1][0] < RECORD_S):
+def _server(facts: ProblemFacts) -> Flow[Mapping[str, str]]:
+    """Return INFO memory; empty if it may not be read."""
+    [info] = yield Batch(
+        [Command("INFO", "memory", key=keyspace.key("facts", facts.using), retry=True)], return_exceptions=True
+    )
+    return parse_info(info).fields if isinstance(info, bytes) else {}
+
+
+def _recorded(used: list[list[float]], info: Mapping[str, str], now: float) -> list[list[float]]:
+    if not info or (used and now - used[-1][0] < RECORD_S):
         return used
-    return [*used, [now, integer(facts.queues.server, "used_memory")]][-MAX_RECORDS:]
+    return [*used, [now, integer(info, "used_memory")]][-MAX_RECORDS:]
 
 
-CHECK = WatchedCheck("memory", read, find, is_of_server=True)
+CHECK = WatchedCheck("memory", read, find, is_of_server=True, is_of_connection=True)

@@ -118,4 +118,4 @@ def _full(dropped: dict[str, int], before: dict[str, int] | None) -> Flow[list[A
     return [list(each) for each in zip(owners, (yield Batch(requests)) if requests else [], strict=True)]
 
 
-CHECK = WatchedCheck("messages", read, find)
+CHECK = WatchedCheck("messages", read, find, is_of_connection=True)

@@ -53,4 +53,4 @@ def find(found: Any, facts: ProblemFacts) -> Iterator[Problem]:
             yield Problem("searches_empty", text, advice, subject=name)
 
 
-CHECK = WatchedCheck("searches", read, find)
+CHECK = WatchedCheck("searches", read, find, is_of_connection=True)

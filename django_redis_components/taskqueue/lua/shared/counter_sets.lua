@@ -7,7 +7,7 @@ local EIGHT = ">" .. string.rep("I4", BLOCK / 4)
 
 -- Return the counters of a key as they are stored; "" without the key.
 local function read_counters(key)
-  return redis.call("GETRANGE", key, 0, 415)
+  return redis.call("GETRANGE", key, "0", "415")
 end
 
 -- Return a sum of no counters.

@@ -20,6 +20,7 @@ local first = tonumber(ARGV[1])
 local lease_ms = tonumber(ARGV[2])
 -- @include wakeups
 -- @include groups: first_since_us
+-- @include arrivals
 
 -- Queues of the index that one call reads. Of more than WITH_ARRIVALS it does not read the latest arrivals, a quarter of
 -- the cost: the caller names those of which it needs them.
@@ -33,16 +34,12 @@ local queue_count = redis.call("ZCARD", base_key(ctx, K.queues))
 local with_arrivals = not first or queue_count <= WITH_ARRIVALS
 local has_pauses = redis.call("EXISTS", base_key(ctx, K.paused)) == 1
 
-local function enqueued_us(id)
-  return tonumber(redis.call("HGET", task_key(ctx, id), F.enqueued_at_us) or nil)
-end
-
 -- Return when the first task of a list was accepted; with tombstones, the first of 100 that was not cancelled.
 local function first_enqueued_us(list, tombstones)
   if tombstones == 0 then
-    return enqueued_us(redis.call("LINDEX", list, 0))
+    return enqueued_us(ctx, redis.call("LINDEX", list, "0"))
   end
-  for _, id in ipairs(redis.call("LRANGE", list, 0, 99)) do
+  for _, id in ipairs(redis.call("LRANGE", list, "0", "99")) do
     local accepted_us, state = unpack(redis.call("HMGET", task_key(ctx, id), F.enqueued_at_us, F.state))
     if accepted_us and state ~= S.cancelled then
       return tonumber(accepted_us)
@@ -50,19 +47,10 @@ local function first_enqueued_us(list, tombstones)
   end
 end
 
--- Return how many tasks are at the end of the ready list, 100 at most, and when the first and the last were accepted.
-local function latest_arrivals(ready, length)
-  if length < 2 or not with_arrivals then
-    return 0, 0, 0
-  end
-  local latest = math.min(length, 100)
-  return latest, enqueued_us(redis.call("LINDEX", ready, -latest)) or 0, enqueued_us(redis.call("LINDEX", ready, -1)) or 0
-end
-
 -- Return how many scheduled tasks there are, how many of them are due and how many retrying, and the earliest due time.
 local function scheduled_counts(prefix)
   local scheduled = redis.call("ZCARD", prefix .. P.scheduled)
-  local first_ms = scheduled > 0 and tonumber(redis.call("ZRANGE", prefix .. P.scheduled, 0, 0, "WITHSCORES")[2])
+  local first_ms = scheduled > 0 and tonumber(redis.call("ZRANGE", prefix .. P.scheduled, "0", "0", "WITHSCORES")[2])
   if not first_ms then
     return 0, 0, 0, 0
   end
@@ -114,11 +102,11 @@ local function row(queue)
   local oldest_us = math.min(
     listed > 0 and first_enqueued_us(prefix .. P.ready, tombstones) or math.huge,
     requeued > 0 and first_enqueued_us(prefix .. P.requeued, tombstones) or math.huge,
-    prioritized > 0 and enqueued_us(redis.call("ZRANGE", prefix .. P.priority, 0, 0)[1]) or math.huge,
+    prioritized > 0 and enqueued_us(ctx, redis.call("ZRANGE", prefix .. P.priority, "0", "0")[1]) or math.huge,
     due > 0 and first_ms * 1000 or math.huge,
     grouped > 0 and oldest_grouped_us(queue) or math.huge
   )
-  local latest, latest_us, newest_us = latest_arrivals(prefix .. P.ready, listed)
+  local latest, latest_us, newest_us = latest_arrivals(ctx, prefix .. P.ready, with_arrivals and listed or 0)
   return {
     queue,
     pending + due + for_concurrency - tombstones,

@@ -21,7 +21,7 @@ end
 for index = 3, #ARGV do
   local row, prefix = { ARGV[index] }, queue_key(ctx, ARGV[index], "")
   for position, part in ipairs(parts) do
-    local counters = redis.call("GETRANGE", prefix .. part, 0, 415)
+    local counters = redis.call("GETRANGE", prefix .. part, "0", "415")
     if counters ~= "" then
       row[#row + 1] = position - 1
       row[#row + 1] = counters

@@ -1,0 +1,120 @@
+"""What the components on further connections do: the settings of a component, or its objects, may name another alias.
+
+The active watching process makes the checks of components there, too, and stores what it has found on the connection of
+the dashboard, so that a page reads one server.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from django.utils.translation import gettext as _
+from redis.exceptions import RedisError
+
+from django_redis_components.core.client import connections
+from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.protocol import Command, Flow, Read, run
+from django_redis_components.core.settings import conf
+from django_redis_components.core.units import moment_of
+from django_redis_components.dashboard import outages
+from django_redis_components.dashboard.problems import keyspace
+from django_redis_components.dashboard.problems.facts import FACTS_S, ProblemFacts, facts_of_connection
+from django_redis_components.dashboard.problems.problem import Problem
+from django_redis_components.dashboard.problems.watched.reading import read_checks
+from django_redis_components.taskqueue.shard_clients import concurrently
+from django_redis_components.taskqueue.shards import shards_of
+
+#: Most connections that are watched beside that of the dashboard.
+MAX_CONNECTIONS = 8
+#: Seconds for which the round waits for a request of one of them.
+TIMEOUT_S = 2.0
+#: The name under which the outage of a connection is stored, beside those of the checks.
+_OUTAGE = "outage"
+
+
+def further_connections(using: str) -> list[str]:
+    """Return the aliases of the databases beside that of a connection, if it is that of the dashboard; else none."""
+    settings = conf.settings()
+    if using != settings.dashboard.using:
+        return []
+    known, found = [connections.endpoint(using)], []
+    for alias in settings.connections:
+        endpoint = connections.endpoint(alias)
+        if not any(endpoint.same_database(each) for each in known):
+            known.append(endpoint)
+            found.append(alias)
+    return found[:MAX_CONNECTIONS]
+
+
+def watch_connections(facts: ProblemFacts) -> ProblemFacts:
+    """Make the checks of components on the further connections, store what they find, and return facts with it.
+
+    Raises:
+        redis.exceptions.RedisError: the connection of the dashboard is unavailable.
+    """
+    aliases, now = further_connections(facts.using), time.time()
+    if not aliases:
+        return facts
+    before = dict(facts.connections)
+    outcomes = concurrently([partial(_watched, alias, before.get(alias, {})) for alias in aliases])
+    found = {
+        alias: {_OUTAGE: _outage(outcome)} if isinstance(outcome, Exception) else outcome
+        for alias, outcome in zip(aliases, outcomes, strict=True)
+    }
+    stored = json.dumps(
+        {alias: {name: [now, data] for name, data in each.items()} for alias, each in found.items()},
+        separators=(",", ":"),
+    )
+    key = keyspace.key("connections", facts.using)
+    connections.client(facts.using).execute(Command("SET", key, stored, "EX", FACTS_S, retry=True))
+    return dataclasses.replace(facts, connections=found)
+
+
+def source_of(problem: Problem, facts: ProblemFacts) -> tuple[Problem, ProblemFacts]:
+    """Return a problem as it was found, and the facts of its connection, from what `found_in_connections` yields."""
+    for alias, found in facts.connections.items():
+        if problem.subject.startswith(f"{alias}/") and problem.text.startswith(_text(alias, "")):
+            subject = problem.subject.removeprefix(f"{alias}/")
+            return dataclasses.replace(problem, subject=subject), facts_of_connection(alias, found, facts.at)
+    return problem, facts
+
+
+def named(problem: Problem, alias: str) -> Problem:
+    """Return a problem that says which connection has it."""
+    return dataclasses.replace(problem, text=_text(alias, problem.text), subject=f"{alias}/{problem.subject}")
+
+
+def outage_problem(found: Mapping[str, Any], alias: str, using: str) -> Iterator[Problem]:
+    """Yield the outage of a connection. That of a shard of the task queue is reported as such."""
+    stored = found.get(_OUTAGE)
+    if stored and alias not in {shard.alias for shard in shards_of(using)}:
+        outage = outages.outage_named(stored["code"], str(connections.endpoint(alias)))
+        yield Problem(f"redis_{outage.code}", f"{outage.title} {outage.address}", outage.advice, severity="critical")
+
+
+def _text(alias: str, problem: str) -> str:
+    return _("Connection %(alias)s: %(problem)s") % {"alias": alias, "problem": problem}
+
+
+def _watched(alias: str, before: Mapping[str, Any]) -> dict[str, Any] | Exception:
+    """Return what the checks find on a connection, or why it could not be read."""
+    try:
+        client = connections.client_with_timeout(alias, TIMEOUT_S, 0)
+        seconds, micros = run(client, _time(alias))
+        at = moment_of(int(seconds) * 1_000_000 + int(micros))
+        return read_checks(client, facts_of_connection(alias, before, at), of_connection=True)
+    except (RedisError, RedisComponentsError) as exc:
+        return exc
+
+
+def _time(alias: str) -> Flow[Any]:
+    return (yield Read("TIME", key=keyspace.key("facts", alias)))
+
+
+def _outage(error: Exception) -> dict[str, str]:
+    return {"code": outages.outage_of(error, "").code}
