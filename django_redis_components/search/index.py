@@ -156,7 +156,7 @@ class SearchIndex(DeletableComponent):
         prefix: bool = False,
         near: Point | None = None,
         within: float = 50,
-        page: int = 1,
+        page: int | str | None = 1,
         per_page: int = 20,
     ) -> SearchPage:
         """Return a page of the documents that match.
@@ -180,7 +180,8 @@ class SearchIndex(DeletableComponent):
             prefix: whether the last word may be the beginning of a word: for results while the user types.
             near: longitude and latitude of a place; only documents around it are found.
             within: kilometers around the place.
-            page: from 1 to 1,000.
+            page: from 1 to 1,000; or the text in a request, or None, as `Paginator.get_page` takes it: text that is no
+                number is the first page, a number after the last page is the last.
             per_page: from 1 to 200.
 
         Raises:
@@ -200,7 +201,7 @@ class SearchIndex(DeletableComponent):
         prefix: bool = False,
         near: Point | None = None,
         within: float = 50,
-        page: int = 1,
+        page: int | str | None = 1,
         per_page: int = 20,
     ) -> SearchPage:
         """See `search`."""
@@ -311,9 +312,12 @@ class SearchIndex(DeletableComponent):
         parsed = self.parse(request.query, prefix=request.prefix)
         call = request.call(self._root(), parsed, self._ttl_ms)
         if not parsed.groups:
-            return request.empty(parsed)
+            page = request.empty(parsed)
+            return last.empty(parsed) if (last := request.instead_of(page)) else page
         started_at = time.perf_counter()
         page = request.result(parsed, (yield call))
+        if last := request.instead_of(page):
+            page = last.result(parsed, (yield last.call(self._root(), parsed, self._ttl_ms)))
         if self._logs_queries:
             found_nothing = not page.paginator.count and not request.prefix and not request.filters
             seconds = time.perf_counter() - started_at
