@@ -263,8 +263,11 @@ class SearchIndex(DeletableComponent):
         return {"stemmer": self._analyzer.stemmer} if self._analyzer.stemmer else {}
 
     def _root(self) -> str:
+        return self._key(self._version())
+
+    def _version(self) -> str:
         stemmer = self._analyzer.stemmer
-        return self._key(f"{VERSION}-{stemmer}" if stemmer else VERSION)
+        return f"{VERSION}-{stemmer}" if stemmer else VERSION
 
     def _add(self, id: Id, document: Document) -> Flow[None]:
         yield self._encode(id, document).call(self._root())
@@ -323,6 +326,11 @@ class SearchIndex(DeletableComponent):
             seconds = time.perf_counter() - started_at
             yield from log_query(self._root(), request.query, seconds, found_nothing=found_nothing)
         return page
+
+
+def version_of(index: SearchIndex) -> str:
+    """Return the version of the stored terms, which the keys of an index have."""
+    return index._version()
 
 
 def info_flow(index: SearchIndex) -> Flow[SearchInfo]:

@@ -275,5 +275,8 @@ def test_rollup_of_an_event_that_was_never_marked_stores_the_others_and_fails(re
 
     problem = refusal("redis", "analytics", "rollup", *pairs)
 
-    assert problem == "No event 'sign_up' was marked at the site 'default'. Did you mean 'signup'? Its cohorts are not stored."
+    assert (
+        problem
+        == "No event 'sign_up' was marked at the site 'default'. Did you mean 'signup'? Its cohorts are not stored."
+    )
     assert run(connections.client(), stored_cohorts_flow("default", 3))[0] == ["signup:active:week"]
