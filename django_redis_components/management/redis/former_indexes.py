@@ -19,6 +19,7 @@ from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.command_line import command_line
 from django_redis_components.core.protocol import Flow, Read, run
 from django_redis_components.core.settings import conf
+from django_redis_components.dashboard.locks.scan import escape_glob
 from django_redis_components.search.index import VERSION as SEARCH_VERSION
 from django_redis_components.search.index import version_of
 from django_redis_components.search.model_search import registered as registered_searches
@@ -92,7 +93,7 @@ class _RegisteredVersions:
 
 def _former_keys(client: SyncClient, names: _RegisteredVersions) -> Iterator[tuple[FormerIndex, str]]:
     start = f"{conf.settings().prefix}:"
-    pattern = re.sub(r"([\\*?\[\]])", r"\\\1", start) + "[as]*:{*}:v*"
+    pattern = f"{escape_glob(start)}[as]*:{{*}}:v*"
     for anchor in client.key_per_primary():
         cursor = None
         while cursor != 0:
