@@ -157,9 +157,9 @@ def _advice(using: str, deleted: int) -> str:
 
 
 def _former_table(former: dict[FormerIndex, int]) -> TextTable | None:
-    headers = ("COMPONENT", "INDEX", "STORED", "READS", "KEYS", "REBUILD BY")
+    headers = ("COMPONENT", "INDEX", "STORED", "READS", "NUMBER OF KEYS", "REBUILD BY")
     rows = [(each.component, each.name, each.stored, each.reads, f"{n:,}", each.rebuild) for each, n in former.items()]
-    return TextTable(headers, rows, frozenset({"KEYS"})) if rows else None
+    return TextTable(headers, rows, frozenset({"NUMBER OF KEYS"})) if rows else None
 
 
 def _count(migration: FormatMigration, client: SyncClient) -> int:
