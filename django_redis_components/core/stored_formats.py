@@ -128,8 +128,7 @@ def record_formats(address: str) -> Flow[StoredFormats]:
     """
     stored = yield from read_formats()
     stored.check(address)
-    writes = list(_writes(stored))
-    if writes:
+    while writes := _writes(stored):  # again if an older release was the first to write an absent number
         *_, reply = yield Batch([*writes, Read("HGETALL", formats_key())])
         stored = _parsed(reply)
         stored.check(address)  # a newer release may have started meanwhile
@@ -142,7 +141,11 @@ def record_migrated(component: str, number: int) -> Command:
 
 
 def _writes(stored: StoredFormats) -> list[Command]:
-    """Return the commands that record what is absent, and raise what is lower. Neither lowers a number."""
+    """Return the commands that record what is absent, and raise what is lower.
+
+    Neither lowers a number while processes of two releases start. Of three that start within a round trip, the middle
+    one may overwrite the number of the newest, whose next process raises it again.
+    """
     key = formats_key()
     absent = [name for name in WRITTEN if name.encode() not in stored.record]
     lower = [name for name, number in WRITTEN.items() if name not in absent and stored.number(name) < number]

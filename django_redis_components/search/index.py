@@ -156,7 +156,7 @@ class SearchIndex(DeletableComponent):
         prefix: bool = False,
         near: Point | None = None,
         within: float = 50,
-        page: int = 1,
+        page: int | str | None = 1,
         per_page: int = 20,
     ) -> SearchPage:
         """Return a page of the documents that match.
@@ -180,7 +180,8 @@ class SearchIndex(DeletableComponent):
             prefix: whether the last word may be the beginning of a word: for results while the user types.
             near: longitude and latitude of a place; only documents around it are found.
             within: kilometers around the place.
-            page: from 1 to 1,000.
+            page: from 1 to 1,000; or the text in a request, or None, as `Paginator.get_page` takes it: text that is no
+                number is the first page, a number after the last page is the last.
             per_page: from 1 to 200.
 
         Raises:
@@ -200,7 +201,7 @@ class SearchIndex(DeletableComponent):
         prefix: bool = False,
         near: Point | None = None,
         within: float = 50,
-        page: int = 1,
+        page: int | str | None = 1,
         per_page: int = 20,
     ) -> SearchPage:
         """See `search`."""
@@ -262,8 +263,11 @@ class SearchIndex(DeletableComponent):
         return {"stemmer": self._analyzer.stemmer} if self._analyzer.stemmer else {}
 
     def _root(self) -> str:
+        return self._key(self._version())
+
+    def _version(self) -> str:
         stemmer = self._analyzer.stemmer
-        return self._key(f"{VERSION}-{stemmer}" if stemmer else VERSION)
+        return f"{VERSION}-{stemmer}" if stemmer else VERSION
 
     def _add(self, id: Id, document: Document) -> Flow[None]:
         yield self._encode(id, document).call(self._root())
@@ -311,14 +315,22 @@ class SearchIndex(DeletableComponent):
         parsed = self.parse(request.query, prefix=request.prefix)
         call = request.call(self._root(), parsed, self._ttl_ms)
         if not parsed.groups:
-            return request.empty(parsed)
+            page = request.empty(parsed)
+            return last.empty(parsed) if (last := request.instead_of(page)) else page
         started_at = time.perf_counter()
         page = request.result(parsed, (yield call))
+        if last := request.instead_of(page):
+            page = last.result(parsed, (yield last.call(self._root(), parsed, self._ttl_ms)))
         if self._logs_queries:
             found_nothing = not page.paginator.count and not request.prefix and not request.filters
             seconds = time.perf_counter() - started_at
             yield from log_query(self._root(), request.query, seconds, found_nothing=found_nothing)
         return page
+
+
+def version_of(index: SearchIndex) -> str:
+    """Return the version of the stored terms, which the keys of an index have."""
+    return index._version()
 
 
 def info_flow(index: SearchIndex) -> Flow[SearchInfo]:

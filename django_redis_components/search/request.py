@@ -44,8 +44,29 @@ class SearchRequest:
     prefix: bool
     near: Point | None
     within: float
-    page: int
+    page: int | str | None
     per_page: int
+
+    @property
+    def number(self) -> int:
+        """The number of the page. A text that is no number is page 1, and one outside of the pages is the last.
+
+        Raises:
+            TypeError, ValueError: it is neither a text nor the number of a page.
+        """
+        if self.page is not None and not isinstance(self.page, str):
+            return check_int(self.page, "page", 1, MAX_PAGES)
+        try:
+            number = int(self.page or 1)
+        except ValueError:
+            return 1
+        return number if 1 <= number <= MAX_PAGES else MAX_PAGES
+
+    def instead_of(self, page: SearchPage) -> SearchRequest | None:
+        """Return the request for the last page, if a text asked for one after it."""
+        last = page.paginator.num_pages
+        is_text = self.page is None or isinstance(self.page, str)
+        return dataclasses.replace(self, page=last) if is_text and page.number > last else None
 
     def call(self, root: str, parsed: ParsedQuery, ttl_ms: int) -> Call:
         """Return the call of the script.
@@ -53,7 +74,7 @@ class SearchRequest:
         Raises:
             TypeError, ValueError: an argument is not accepted.
         """
-        check_int(self.page, "page", 1, MAX_PAGES)
+        number = self.number
         check_int(self.per_page, "per_page", 1, MAX_PER_PAGE)
         orders = orders_of(self.order_by, has_place=self.near is not None)
         filters = sorted(facet_of(*each) for each in check_mapping(self.filters or {}, "filters").items())
@@ -66,9 +87,9 @@ class SearchRequest:
         return SEARCH(
             root=root,
             result=hashlib.blake2b(identity.encode("utf-8", "replace"), digest_size=16).hexdigest(),
-            reuse=int(self.page > 1),
+            reuse=int(number > 1),
             ttl_ms=ttl_ms,
-            first=(self.page - 1) * self.per_page,
+            first=(number - 1) * self.per_page,
             count=self.per_page,
             max_candidates=MAX_CANDIDATES,
             max_shown=MAX_SHOWN,
@@ -96,7 +117,7 @@ class SearchRequest:
         return self._page(hits, total, is_partial=is_partial, facets=dict(map(_facet_counts, counts)), query=parsed)
 
     def _page(self, hits: Sequence[Hit], count: int, **details: Any) -> SearchPage:
-        return SearchPage(hits, self.page, SearchPaginator(count, self.per_page), **details)
+        return SearchPage(hits, self.number, SearchPaginator(count, self.per_page), **details)
 
 
 def _facet_counts(reply: Any) -> tuple[str, dict[str, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -11,8 +12,8 @@ from django_redis_components import __version__
 from django_redis_components.core import stored_formats
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import StoredFormatTooNew
-from django_redis_components.core.protocol import run
-from django_redis_components.core.stored_formats import WRITTEN, read_formats, record_formats
+from django_redis_components.core.protocol import Flow, run
+from django_redis_components.core.stored_formats import WRITTEN, StoredFormats, read_formats, record_formats
 from tests.support import Store
 
 CLIENT = connections.client
@@ -94,6 +95,25 @@ def test_release_raises_the_number_when_it_writes_a_newer_format(store: Store, m
 
     stored = store.raw.hgetall(formats_key(store))
     assert (stored[b"search"], stored[b"taskqueue"]) == (b"2 1.3.0", f"1 {__version__}".encode())
+
+
+def test_number_of_an_older_release_that_starts_at_the_same_time_is_raised(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted() -> Flow[StoredFormats]:
+        flow = record_formats("here")
+        reply = yield next(flow)
+        store.raw.hset(formats_key(store), "search", "1 0.9.0")
+        with suppress(StopIteration):
+            while True:
+                reply = yield flow.send(reply)
+        return StoredFormats({})
+
+    monkeypatch.setitem(WRITTEN, "search", 2)
+
+    run(CLIENT(), interrupted())
+
+    assert store.raw.hget(formats_key(store), "search") == f"2 {__version__}".encode()
 
 
 def test_release_that_reads_the_next_format_starts_beside_it(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,9 @@ import pytest
 
 from django_redis_components.analytics import Events, PageViews, Ranking, SignIns, UniqueVisitors, flush
 from django_redis_components.analytics.dates import site_date
+from django_redis_components.analytics.stored_cohorts import stored_cohorts_flow
+from django_redis_components.core.client import connections
+from django_redis_components.core.protocol import run
 from tests.management.support import command_data, refusal, run_command
 from tests.support import Store
 
@@ -258,7 +261,22 @@ def test_rollup_stores_retention(redis_server: Store) -> None:
 
 def test_rollup_stores_cohorts(redis_server: Store) -> None:
     Events("signup").mark(7)
+    Events("active").mark(7)
 
     shown = run_command("redis", "analytics", "rollup", "--cohorts", "signup", "active")
 
     assert shown.splitlines()[1] == "Cohorts of signup and active: stored 8 weeks."
+
+
+def test_rollup_of_an_event_that_was_never_marked_stores_the_others_and_fails(redis_server: Store) -> None:
+    Events("signup").mark(7)
+    Events("active").mark(7)
+    pairs = ("--cohorts", "sign_up", "active", "--cohorts", "signup", "active")
+
+    problem = refusal("redis", "analytics", "rollup", *pairs)
+
+    assert (
+        problem
+        == "No event 'sign_up' was marked at the site 'default'. Did you mean 'signup'? Its cohorts are not stored."
+    )
+    assert run(connections.client(), stored_cohorts_flow("default", 3))[0] == ["signup:active:week"]

@@ -446,6 +446,12 @@ def command(*arguments: str) -> dict[str, Any]:
     return result
 
 
+def output(*arguments: str) -> str:
+    out = io.StringIO()
+    call_command(*arguments, stdout=out)
+    return out.getvalue()
+
+
 def test_command_rebuilds_compares_and_repairs(users: Users) -> None:
     User.objects.bulk_create([User(username="anna", first_name="Anna")])
     out = io.StringIO()
@@ -459,8 +465,11 @@ def test_command_rebuilds_compares_and_repairs(users: Users) -> None:
         "indexes": [{"name": "auth.user", "objects": 1, "missing": 1, "stale": 0, "extra": 0, "repaired": True}]
     }
     assert command("redis", "search", "check")["indexes"][0]["missing"] == 0
+    User.objects.bulk_create([User(username="bert", first_name="Bert")])
+    assert output("redis", "search", "repair").endswith("\nRepaired 1 object.\n")
+    assert "epair" not in output("redis", "search", "repair")
     [rebuilt] = command()["indexes"]
-    assert (rebuilt["name"], rebuilt["documents"]) == ("auth.user", 1)
+    assert (rebuilt["name"], rebuilt["documents"]) == ("auth.user", 2)
     with pytest.raises(CommandError, match=r"^Unknown index 'x'\. Indexes of models: auth\.user\.$"):
         command("rebuild_search", "x")
 

@@ -495,3 +495,16 @@ def test_template_that_pages_a_page_of_django_pages_a_search_page(redis_server: 
     assert (list(beyond), beyond.has_next(), beyond.previous_page_number()) == ([], False, 3)
     with pytest.raises(TypeError, match=r"search again with page=2\."):
         beyond.paginator.page(2)
+
+
+@pytest.mark.parametrize("text", ["2", " 3 ", "4", "99999", "0", "-1", "x", "1.5", "", None, "9" * 5_000])
+def test_page_of_a_request_is_that_of_django(redis_server: Store, text: str | None) -> None:
+    index = SearchIndex("items")
+    for number in range(5):
+        index.add(number, "cat", sort_values={"order": number})
+    expected = Paginator(list("01234"), 2).get_page(text)
+
+    page = index.search("cat", order_by="order", page=text, per_page=2)
+
+    assert (page.number, page.ids) == (expected.number, expected.object_list)
+    assert index.search("the", page=text).number == 1

@@ -11,6 +11,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.db.models import QuerySet
 
 from django_redis_components.core.model_changes import Drift
+from django_redis_components.core.text import counted as count_of
 from django_redis_components.management.base import CommandResult, ExitCode
 from django_redis_components.management.progress import progress
 from django_redis_components.management.tables import TextTable
@@ -91,7 +92,9 @@ def compare(indexes: Sequence[IndexOfModel], repair_command: str, *, repair: boo
     ]
     headers = ("INDEX", "OBJECTS", *map(str.upper, _KINDS), "FOR EXAMPLE")
     differ = not repair and any(drifts)
-    hint = f"Repair them: {repair_command}" if differ else ""
+    found = sum(sum(_counts(drift).values()) for drift in drifts)
+    done = f"Repaired {count_of(found, 'object')}." if repair and found else ""
+    hint = f"Repair them: {repair_command}" if differ else done
     table = TextTable(headers, rows, frozenset(headers[1:-1]))
     return CommandResult({"indexes": data}, hint, table, exit_code=ExitCode.FAILED if differ else ExitCode.DONE)
 

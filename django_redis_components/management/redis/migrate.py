@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from django.core.management.base import CommandParser
+from redis.exceptions import NoPermissionError
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.client.connections import SyncClient
+from django_redis_components.core.command_line import command_line
 from django_redis_components.core.protocol import run
 from django_redis_components.core.stored_formats import (
     WRITTEN,
@@ -19,9 +21,11 @@ from django_redis_components.core.stored_formats import (
     record_migrated,
 )
 from django_redis_components.core.text import counted
-from django_redis_components.management.base import EXIT_CODES, CommandResult, add_common
+from django_redis_components.management.base import EXIT_CODES, CommandResult, add_common, add_yes
 from django_redis_components.management.progress import progress
 from django_redis_components.management.redis import groups
+from django_redis_components.management.redis.former_indexes import FormerIndex, count_former, delete_former
+from django_redis_components.management.tables import TextTable
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -63,11 +67,19 @@ class Group(groups.CommandGroup):
         """Declare the arguments."""
         parser.description = (
             "Convert stored data to the formats of this release, and record these. The site may keep running. An"
-            " interrupted command continues where it was when it is run again."
+            " interrupted command continues where it was when it is run again. It lists the indexes of search and"
+            " autocomplete that this release does not read, and what rebuilds them."
         )
         parser.epilog = EXIT_CODES
         add_common(parser)
         parser.add_argument("--dry-run", action="store_true", help="print what would be converted, and write nothing")
+        parser.add_argument(
+            "--delete-former",
+            action="store_true",
+            help="also delete the indexes that this release does not read (asks for confirmation). The release before"
+            " reads them: delete them when no process of it is left, and you will not return to it",
+        )
+        add_yes(parser)
         parser.set_defaults(verb="migrate")
 
     def perform(self, options: dict[str, object]) -> CommandResult:
@@ -89,11 +101,35 @@ class Group(groups.CommandGroup):
         ]
         verb = "to convert" if is_dry_run else "converted"
         lines = [f"{each}: {counted(count, 'object')} {verb}." for each, count in zip(pending, counts, strict=True)]
+        former, deleted, note = self._former(client, options)
         if not pending:
-            lines = [f"Nothing to do. Formats: {', '.join(f'{name} {number}' for name, number in formats.items())}."]
+            shown = ", ".join(f"{name} {number}" for name, number in formats.items())
+            lines = [f"Nothing to {'convert' if former else 'do'}. Formats: {shown}."]
         if is_dry_run:
             lines.append("Dry run: nothing was written.")
-        return CommandResult({"formats": formats, "dry_run": is_dry_run, "migrations": done}, "\n".join(lines))
+        if former:
+            lines.append(_advice(using, deleted))
+        indexes = [{**dataclasses.asdict(each), "keys": count} for each, count in former.items()]
+        data = {"formats": formats, "dry_run": is_dry_run, "migrations": done, "indexes": indexes, "deleted": deleted}
+        return CommandResult(data, "\n".join(lines), _former_table(former), note)
+
+    def _former(self, client: SyncClient, options: dict[str, object]) -> tuple[dict[FormerIndex, int], int, str]:
+        """Return the former indexes with their keys, how many keys were deleted, and why it was not looked for them."""
+        try:
+            former = count_former(client)
+        except NoPermissionError as exc:
+            return {}, 0, f"Indexes of former releases were not looked for: {exc}"
+        if not former or not options["delete_former"] or options["dry_run"]:
+            return former, 0, ""
+        if not options["yes"]:
+            names = ", ".join(f"{each.name} {each.stored}" for each in former)
+            self.command.ask(f"Delete the keys of {names}? The release before reads them.", "Nothing was deleted.")
+        deleted = 0
+        with progress("former indexes", lambda: sum(former.values()), "keys") as advance:
+            for count in delete_former(client, str(options["using"])):
+                deleted += count
+                advance(count)
+        return former, deleted, ""
 
     def _convert(self, migration: FormatMigration, client: SyncClient) -> int:
         converted = 0
@@ -108,6 +144,22 @@ class Group(groups.CommandGroup):
             raise
         client.execute(record_migrated(migration.component, migration.number))
         return converted
+
+
+def _advice(using: str, deleted: int) -> str:
+    if deleted:
+        return f"Deleted {counted(deleted, 'key')} of former indexes."
+    command = command_line("redis", "migrate", options=["--delete-former"], using=using)
+    return (
+        "This release finds nothing in these indexes until they are rebuilt. When no process of the release before is"
+        f" left, delete them: {command}"
+    )
+
+
+def _former_table(former: dict[FormerIndex, int]) -> TextTable | None:
+    headers = ("COMPONENT", "INDEX", "STORED", "READS", "NUMBER OF KEYS", "REBUILD BY")
+    rows = [(each.component, each.name, each.stored, each.reads, f"{n:,}", each.rebuild) for each, n in former.items()]
+    return TextTable(headers, rows, frozenset({"NUMBER OF KEYS"})) if rows else None
 
 
 def _count(migration: FormatMigration, client: SyncClient) -> int:

@@ -14,8 +14,8 @@ from example_project.market import limiting, searching
 from example_project.market.models import Kind
 from example_project.market.views.notices import try_later
 
-#: Items on one page, and the last page.
-PAGE_SIZE, LAST_PAGE = 12, 50
+#: Items on one page.
+PAGE_SIZE = 12
 
 #: Names of the orders.
 ORDERS = {"relevance": _("Relevance"), "cheap": _("Lowest price"), "new": _("Newest")}
@@ -44,14 +44,12 @@ class SearchView(TemplateView):
         asked = self.request.GET
         query, kind = asked.get("q", ""), asked.get("kind", "")
         order = asked["order"] if asked.get("order") in ORDERS else "relevance"
-        number = asked.get("page", "1")
-        page = min(max(int(number), 1), LAST_PAGE) if number.isdecimal() and len(number) < 5 else 1
         items = searching.items()
         options: dict[str, Any] = {
             "order_by": searching.ORDERS[order],
             "filters": {"kind": kind} if kind in Kind.values else {},
             "facets": ["kind"],
-            "page": page,
+            "page": asked.get("page"),
             "per_page": PAGE_SIZE,
         }
         found = items.search(query, prefix=True, **options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 from datetime import date
 from typing import Any
 
@@ -92,12 +93,18 @@ class Group(groups.CommandGroup):
         lines = [
             f"Retention of {site.sign_ins.site}, {counted(options['days'], 'day')}: stored {counted(added, 'number')}."
         ]
+        known, problems = site.event_names() if options["cohorts"] else [], dict[str, None]()
+        stored = 0
         for first, later in options["cohorts"]:
+            if unknown := [name for name in (first, later) if name not in known]:
+                problems |= dict.fromkeys(_unknown_event(name, known, site.views.site) for name in unknown)
+                continue
             events = [Events(name, site=site.views.site, using=site.views.using) for name in (first, later)]
             table = roll_up_cohorts(events[0], events[1])
             lines.append(f"Cohorts of {first} and {later}: stored {counted(len(table.rows), 'week')}.")
-        data = {"site": site.sign_ins.site, "added": added, "cohorts": len(options["cohorts"])}
-        return CommandResult(data, "\n".join(lines))
+            stored += 1
+        data = {"site": site.sign_ins.site, "added": added, "cohorts": stored}
+        return CommandResult(data, "\n".join(lines), problem=" ".join(problems))
 
     def perform_forget(self, options: dict[str, Any]) -> CommandResult:
         """Delete the data of a user after a confirmation."""
@@ -117,6 +124,12 @@ class Group(groups.CommandGroup):
         )
         note = "Page views and visitors store no user: HyperLogLogs keep no ids."
         return CommandResult({"user_id": user_id, **found}, f"{text}{ranked}.", note=note)
+
+
+def _unknown_event(name: str, known: list[str], site: str) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"Did you mean {near[0]!r}?" if near else f"Events: {', '.join(known) or 'none'}."
+    return f"No event {name!r} was marked at the site {site!r}. {hint} Its cohorts are not stored."
 
 
 def _add_range(parser: argparse.ArgumentParser, days: int) -> None:

@@ -81,7 +81,7 @@ class Site:
         if what == "days":
             yield from self._days(start, end)
             return
-        names = self._event_names() if what == "events" else []
+        names = self.event_names() if what == "events" else []
         of_day: dict[str, Callable[[date], Iterable[tuple[Any, ...]]]] = {
             "pages": lambda day: run(connections.client(self.views.using), all_pages_flow(self.views, day)),
             "sources": self._sources,
@@ -107,9 +107,13 @@ class Site:
         if self._mapped and not is_mapped:
             raise ValueError(f"Site {self.views.site!r} maps no ids of users to numbers: omit --mapped.")
 
+    def event_names(self) -> list[str]:
+        """Return the names of the events that were marked."""
+        return run(connections.client(self.views.using), all_names(self.views.site))
+
     def forget(self, user_id: UserId, rankings: Sequence[str]) -> dict[str, int]:
         """Delete what is stored of a user; return how much was found of each kind."""
-        names = self._event_names()
+        names = self.event_names()
         events = 0
         with progress("events", lambda: len(names), "events") as advance:
             for name in names:
@@ -153,9 +157,6 @@ class Site:
     def _events(self, day: date, names: list[str]) -> list[tuple[str, int]]:
         events = [Events(name, site=self.views.site, using=self.views.using).day(at=day) for name in names]
         return list(zip(names, run(connections.client(self.views.using), count_all(events)), strict=True))
-
-    def _event_names(self) -> list[str]:
-        return run(connections.client(self.views.using), all_names(self.views.site))
 
 
 def last_days(days: int, end: date) -> tuple[date, date]:

@@ -1,0 +1,121 @@
+"""Indexes of search and autocomplete that a former release has stored, and that this one does not read.
+
+The keys of an index have the version of its terms. After an update that changes it, an index is empty until it is
+rebuilt, and the keys of the former version stay until they are deleted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from django_redis_components.autocomplete.index import VERSION as AUTOCOMPLETE_VERSION
+from django_redis_components.autocomplete.leftovers import delete_leftovers
+from django_redis_components.autocomplete.model_index import ModelIndex
+from django_redis_components.autocomplete.registry import registered as registered_indexes
+from django_redis_components.core.client.connections import SyncClient
+from django_redis_components.core.command_line import command_line
+from django_redis_components.core.protocol import Flow, Read, run
+from django_redis_components.core.settings import conf
+from django_redis_components.dashboard.locks.scan import escape_glob
+from django_redis_components.search.index import VERSION as SEARCH_VERSION
+from django_redis_components.search.index import version_of
+from django_redis_components.search.model_search import registered as registered_searches
+
+#: Keys that one SCAN looks at.
+COUNT = 1_000
+
+_KEY = re.compile(r"(autocomplete|search):\{(.*)\}:(v[0-9]+(?:\.[0-9]+)*)(-\w+)?:.*", re.DOTALL)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, order=True)
+class FormerIndex:
+    """An index in a version that this release does not read.
+
+    Attributes:
+        component: "autocomplete" or "search".
+        name: of the index; of one with scopes, that of all its scopes.
+        stored, reads: the version, and the one that this release reads.
+        rebuild: the command that fills the index in this version, or the method.
+    """
+
+    component: str
+    name: str
+    stored: str
+    reads: str
+    rebuild: str
+
+
+def count_former(client: SyncClient) -> dict[FormerIndex, int]:
+    """Return the indexes of former versions, each with the number of its keys. It looks at all keys of the server."""
+    return dict(sorted(Counter(former for former, _ in _former_keys(client, _RegisteredVersions())).items()))
+
+
+def delete_former(client: SyncClient, using: str) -> Iterator[int]:
+    """Delete them, and yield the number of keys after each step."""
+    keys: list[str] = []
+    for _, key in _former_keys(client, _RegisteredVersions()):
+        keys.append(key)
+        if len(keys) == COUNT:
+            yield _delete(keys, using)
+    if keys:
+        yield _delete(keys, using)
+
+
+class _RegisteredVersions:
+    """The indexes that are registered on any connection, because two may lead to one server."""
+
+    def __init__(self) -> None:
+        self._searches = {each.name: version_of(each.index) for each in registered_searches()}
+        self._indexes = {each.name: each for each in registered_indexes()}
+
+    def former(self, component: str, name: str, version: str, stemmer: str) -> FormerIndex | None:
+        """Return the index of a key; None if this release or a newer one reads it."""
+        stored = version + stemmer
+        if component == "search":
+            reads = self._searches.get(name)
+            is_former = _number(version) < _number(SEARCH_VERSION) or (
+                version == SEARCH_VERSION and reads not in (None, stored)
+            )
+            rebuild = command_line("rebuild_search", arguments=[name]) if reads else f"SearchIndex({name!r}).rebuild(…)"
+            reads = reads or SEARCH_VERSION + stemmer
+        else:
+            reads, is_former = AUTOCOMPLETE_VERSION, _number(version) < _number(AUTOCOMPLETE_VERSION)
+            indexes = self._indexes.items()
+            name = next((one for one, index in indexes if index.scoped and name.startswith(f"{one}:")), name)
+            is_of_model = isinstance(self._indexes.get(name), ModelIndex)
+            command = command_line("rebuild_autocomplete", arguments=[name])
+            rebuild = command if is_of_model else f"PrefixIndex({name!r}).rebuild(…)"
+        return FormerIndex(component, name, stored, reads, rebuild) if is_former else None
+
+
+def _former_keys(client: SyncClient, names: _RegisteredVersions) -> Iterator[tuple[FormerIndex, str]]:
+    start = f"{conf.settings().prefix}:"
+    pattern = f"{escape_glob(start)}[as]*:{{*}}:v*"
+    for anchor in client.key_per_primary():
+        cursor = None
+        while cursor != 0:
+            cursor, keys = run(client, _scan(anchor, cursor or 0, pattern))
+            for key in keys:
+                found = _KEY.fullmatch(key.removeprefix(start))
+                if found and (former := names.former(found[1], found[2], found[3], found[4] or "")):
+                    yield former, key
+
+
+def _scan(anchor: str, cursor: int, pattern: str) -> Flow[tuple[int, list[str]]]:
+    reply = yield Read("SCAN", cursor, "MATCH", pattern, "COUNT", COUNT, key=anchor)
+    return int(reply[0]), [key.decode(errors="replace") for key in reply[1]]
+
+
+def _delete(keys: list[str], using: str) -> int:
+    count = len(keys)
+    delete_leftovers(keys, using)
+    keys.clear()
+    return count
+
+
+def _number(version: str) -> tuple[int, ...]:
+    """Return a version as numbers, which can be compared."""
+    return tuple(map(int, version[1:].split(".")))

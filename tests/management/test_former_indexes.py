@@ -1,0 +1,109 @@
+"""`manage.py redis migrate` lists indexes of former versions, which this release does not read, and deletes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+
+from django_redis_components import autocomplete, search
+from django_redis_components.autocomplete import ModelIndex, PrefixIndex
+from django_redis_components.search import ModelSearch, SearchIndex
+from tests.management.support import command_data, refusal, run_command
+from tests.support import Store
+
+FORMER = (
+    "search:{auth.user}:v3:0:docs",
+    "search:{auth.user}:v3:0:w:caf\u00e9: a",
+    "search:{notes}:v1:state",
+    "autocomplete:{members}:v3.2:lex",
+    "autocomplete:{members of:7}:v3.2:lex",
+    "autocomplete:{members of:8}:v2:lex",
+    "autocomplete:{cities}:v3.2:lex",
+)
+OTHER = ("search:{notes}:v99:state", "autocomplete:{cities}:v99.1:lex", "locks:{v1}:v1:x", "search:{a}:check")
+
+
+class People(ModelSearch):
+    model, fields = User, {"username": 1}
+
+
+class Members(ModelIndex):
+    model, name, text = User, "members", "username"
+
+
+class MembersOf(ModelIndex):
+    model, name, text = User, "members of", "username"
+
+    def scope(self, obj: Any) -> str:
+        return str(obj.pk)
+
+
+@pytest.fixture
+def former(redis_server: Store) -> Iterator[Store]:
+    """A server with indexes of former and of newer versions, and of this one."""
+    registered = [search.register(People), autocomplete.register(Members), autocomplete.register(MembersOf)]
+    try:
+        SearchIndex("notes").add(1, "lamp")
+        SearchIndex("stems", stemmer="english").add(1, "lamps")
+        PrefixIndex("cities").add(1, "Berlin")
+        for key in (*FORMER, *OTHER):
+            redis_server.raw.set(f"{redis_server.prefix}:{key}", "")
+        redis_server.raw.set(f"{redis_server.prefix}x:search:{{notes}}:v1:state", "")
+        yield redis_server
+    finally:
+        search.unregister(registered[0])
+        for each in registered[1:]:
+            autocomplete.unregister(each)
+
+
+def keys_of(store: Store) -> set[str]:
+    return {key.decode() for key in store.raw.scan_iter(match=f"{store.prefix}*")}
+
+
+def test_former_indexes_are_listed_with_what_rebuilds_them(former: Store) -> None:
+    before = keys_of(former)
+
+    shown = run_command("redis", "migrate", "--dry-run", "--delete-former")
+
+    assert shown.startswith("COMPONENT     INDEX       STORED  READS  NUMBER OF KEYS  REBUILD BY\n")
+    assert "python manage.py redis migrate --delete-former" in shown
+    assert "Nothing to convert." in shown
+    assert keys_of(former) == before
+    rows = command_data("redis", "migrate", "--dry-run")["indexes"]
+    assert [(row["component"], row["name"], row["stored"], row["keys"], row["rebuild"]) for row in rows] == [
+        ("autocomplete", "cities", "v3.2", 1, "PrefixIndex('cities').rebuild(…)"),
+        ("autocomplete", "members", "v3.2", 1, "python manage.py rebuild_autocomplete members"),
+        ("autocomplete", "members of", "v2", 1, "python manage.py rebuild_autocomplete 'members of'"),
+        ("autocomplete", "members of", "v3.2", 1, "python manage.py rebuild_autocomplete 'members of'"),
+        ("search", "auth.user", "v3", 2, "python manage.py rebuild_search auth.user"),
+        ("search", "notes", "v1", 1, "SearchIndex('notes').rebuild(…)"),
+    ]
+
+
+def test_former_indexes_are_deleted_after_a_confirmation(former: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_command("redis", "migrate")
+    before = keys_of(former)
+
+    assert "No terminal to ask for confirmation; pass --yes." in refusal("redis", "migrate", "--delete-former")
+    assert keys_of(former) >= before
+    assert run_command("redis", "migrate", "--delete-former", "--yes").endswith("Deleted 7 keys of former indexes.\n")
+
+    assert before - keys_of(former) == {f"{former.prefix}:{key}" for key in FORMER}
+    assert run_command("redis", "migrate").startswith("Nothing to do. Formats:")
+    assert SearchIndex("notes").search("lamp").ids == ["1"]
+
+
+def test_index_of_a_model_with_another_stemmer_is_a_former_one(redis_server: Store) -> None:
+    SearchIndex("auth.user").add(1, "lamps")
+    stemmed: Any = search.register(type("Stemmed", (ModelSearch,), {**vars(People), "stemmer": "english"}))
+    try:
+        stemmed.index.add(1, "lamps")
+
+        [row] = command_data("redis", "migrate")["indexes"]
+    finally:
+        search.unregister(stemmed)
+
+    assert (row["name"], row["reads"]) == ("auth.user", f"{row['stored']}-english")
