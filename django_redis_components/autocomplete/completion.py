@@ -53,7 +53,7 @@ class Completion:
     """
 
     def __init__(self, key_of: KeyOf, filled: dict[int, bool], prefix: str, limit: int, *, typos: bool = False) -> None:
-        entries.check_limit(limit)
+        limit = entries.check_limit(limit)
         self._key_of = key_of
         self._filled = filled
         self._typed = entries.folded_prefix(prefix)

@@ -233,7 +233,7 @@ class PrefixIndex(DeletableComponent):
         }
 
     def _find_by_text(self, text: str, limit: int) -> Flow[list[Suggestion]]:
-        entries.check_limit(limit)
+        limit = entries.check_limit(limit)
         typed = entries.folded_prefix(text)
         if not typed:
             return []

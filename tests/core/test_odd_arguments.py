@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from enum import Enum
 from typing import Any
 from uuid import UUID
 
@@ -131,6 +132,43 @@ def test_error_names_what_is_refused(redis_server: Store, name: str) -> None:
     texts = [text for odd in ODD if (text := refusal(CALLS[name], odd))]
 
     assert [text for text in texts if not any(part in text for part in NAMES_IT)] == []
+
+
+class Color(str, Enum):  # noqa: UP042 - the other kind
+    """Its members equal strings, and `str(Color.RED)` is "Color.RED"."""
+
+    RED = "red"
+
+
+class Number(int, Enum):
+    ONE = 1
+
+
+#: What one gives with "red" and 1 it gives with equal members of enumerations.
+MEMBERS: Mapping[str, Callable[[str, int], object]] = {
+    "locks": lambda red, one: (Lock(red).acquire(), Lock("red").locked()),
+    "locks group": lambda red, one: (MultiLock("a", group=red).acquire(), MultiLock("a", group="red").locked()),
+    "semaphores": lambda red, one: (Semaphore(red, one).acquire(one), Semaphore("red", 1).available()),
+    "ratelimits": lambda red, one: (RateLimit(red, (one, 60)).hit(one), RateLimit(red, (one, 60)).peek(one).is_checked)[
+        1
+    ],
+    "autocomplete": lambda red, one: (prefix.add(one, red, weight=one), prefix.explain("re", limit=one)),
+    "bloom": lambda red, one: (BloomFilter(red, 100 * one).add(one), BloomFilter("red", 100).contains("1")),
+    "search": lambda red, one: (search.add(one, red, facets={red: red}), search.search(red, facets=[red]).facets),
+    "search ids": lambda red, one: (search.add(one, red), search.search("red", filters={}, per_page=one).ids),
+    "analytics": lambda red, one: (SignIns(red).sign_in(one, at=DAY), SignIns("red").has_signed_in(1, at=DAY)),
+    "analytics ids": lambda red, one: (mapped.sign_in(red, at=DAY), mapped.has_signed_in("red", at=DAY)),
+    "counters": lambda red, one: (counters.incr(one, one), counters.get(1)),
+    "messaging": lambda red, one: (Chat.create(one, chat_id=red).send("1", red), Chat("red").fetch(1)[0].body),
+}
+
+
+@pytest.mark.parametrize("component", MEMBERS)
+def test_members_of_enumerations_are_what_they_equal(redis_server: Store, component: str) -> None:
+    expected = MEMBERS[component]("red", 1)
+    redis_server.delete_keys()
+
+    assert MEMBERS[component](Color.RED, Number.ONE) == expected
 
 
 @pytest.mark.parametrize("options", [{"stop_words": "the"}, {"synonyms": {"car": "automobile"}}])
