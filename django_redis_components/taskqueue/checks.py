@@ -15,7 +15,7 @@ from django.core.checks import CheckMessage, Error, Warning
 import django_redis_components
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.settings import conf
-from django_redis_components.taskqueue import defaults, outbox, placement, registry, sealing, shards
+from django_redis_components.taskqueue import defaults, json_codec, outbox, placement, registry, sealing, shards
 from django_redis_components.taskqueue.exceptions import InvalidTask, UnknownQueue
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.middleware import pipeline
@@ -32,6 +32,15 @@ def check_middleware() -> list[CheckMessage]:
         pipeline.load(conf.settings().taskqueue.middleware)
     except ConfigurationError as exc:
         return [Error(str(exc), id="drc.E045")]
+    return []
+
+
+def check_codec() -> list[CheckMessage]:
+    """Report a codec that cannot be used (drc.E042)."""
+    try:
+        json_codec.check_codec()
+    except ConfigurationError as exc:
+        return [Error(str(exc), id="drc.E042")]
     return []
 
 
