@@ -20,6 +20,7 @@ from django_redis_components.core.exception_text import class_name
 MAX_SHOWN = 100
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 def is_text(value: object) -> TypeGuard[str]:
@@ -189,6 +190,28 @@ def check_callable(value: F, what: str, expected: str = "a function") -> F:
         TypeError: it cannot be called.
     """
     if callable(value):
+        return value
+    raise TypeError(f"{what}={short_repr(value)}: expected {expected}.")
+
+
+def check_progress(value: Callable[[int], object] | None) -> Callable[[int], object] | None:
+    """Return what a long call tells how far it is, before it starts; see `check_callable`."""
+    return None if value is None else check_callable(value, "progress", "a function that takes a number, or None")
+
+
+def check_instance(value: object, what: str, kind: type[T], expected: str) -> T:
+    """Return an object of a class.
+
+    Args:
+        value: the argument.
+        what: its name, for errors.
+        kind: the class.
+        expected: what it is, for errors: "a RecentList or None".
+
+    Raises:
+        TypeError: it is of another class.
+    """
+    if isinstance(value, kind):
         return value
     raise TypeError(f"{what}={short_repr(value)}: expected {expected}.")
 
