@@ -113,6 +113,11 @@ class Task(Generic[P, R, V]):
     #: Innermost middleware of its runs, in place of the signals; None: the signals.
     own_middleware: ClassVar[tuple[Middleware, ...] | None] = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle it by its name, as functions are: a process that reads it has its own."""
+        options = {name: getattr(self.declared_options, name) for name in self.overrides}
+        return registry.restore, (self.func.__module__, self.name, options)
+
     def _connection_of(self, options: Mapping[str, Any]) -> str:
         """Alias of the connection that a task was enqueued over, given the options that were sent beside its args."""
         return self.connection
