@@ -11,6 +11,7 @@ drc.E032  it names a field that is neither a foreign key nor a many-to-many fiel
 drc.E033  the model that a field refers to has no index or several, or the named index is unknown or of another model
 drc.E034  the index of a field has scopes, and nothing determines the scope
 drc.E035  `redis_autocomplete_create` of an admin class names another field, or has no function for it
+drc.E042  TASKQUEUE["JSON_CODEC"] cannot be imported, or is no codec
 drc.E043  a task or a schedule is invalid, for example its cron expression
 drc.E044  the queue or connection of a schedule does not exist
 drc.E045  an entry of TASKQUEUE["MIDDLEWARE"] cannot be imported, or is not a middleware
@@ -23,6 +24,7 @@ drc.E051  a throttle of Django REST framework has invalid rates, or a scope with
 drc.E052  the rate limit middleware has rates that its algorithm does not support, or the same rate twice
 drc.E053  TASKQUEUE["SHARDS"] names a connection, or TASKQUEUE["QUEUES"] a shard, that does not exist
 drc.E054  the keys of a task of a spread queue, or of tasks that share a limit, would be in different shards
+drc.E055  ANALYTICS["COUNTRY"] cannot be imported, or is not a function
 drc.E060  a `JitteredRedisCache` uses a serializer that unpickles
 drc.W001  tasks are stored in a database that a cache deletes with `cache.clear()`
 drc.W002  `REDIS_COMPONENTS` has a section for the dashboard, but the admin is not installed
@@ -31,7 +33,7 @@ drc.W031  an autocomplete widget names an index that is not registered
 drc.W032  an index of a model names an attribute that its objects do not have
 drc.W050  the rate limit middleware is installed, but there are no rates
 drc.W054  all tasks of a name go to one shard of a spread queue
-drc.W055  a task has a backoff, but no second attempt
+drc.W056  a task has a backoff, but no second attempt
 drc.W070  the monitoring views answer everybody
 ========  ===============================================================================================
 """
@@ -159,15 +161,31 @@ def _unknown_names(label: str, index: Any, names: Sequence[str]) -> Iterator[Che
 
 
 def check_schedules(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
-    """Report tasks, schedules and middleware that cannot be loaded or enqueued (drc.E043 to E049, E053 to W055)."""
+    """Report tasks, schedules and middleware that cannot be loaded or enqueued (drc.E042 to E049, E053 to W056)."""
     if conf.validation_errors() or not _has_tasks():
         return []
     from django_redis_components.taskqueue import checks
 
     if of_shards := checks.check_shards():
         return of_shards
+    if of_codec := checks.check_codec():
+        return of_codec
     of_tasks = [*checks.check_middleware(), *checks.check_options(), *checks.check_periodic()]
     return [*of_tasks, *checks.check_placement(), *checks.check_outbox(), *checks.check_sealing()]
+
+
+def check_countries(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
+    """Report a function of countries that cannot be called (drc.E055)."""
+    path = None if conf.validation_errors() else conf.settings().analytics.country
+    if path is None:
+        return []
+    text = f'REDIS_COMPONENTS["ANALYTICS"]["COUNTRY"]: {path!r}'
+    hint = 'For example "django_redis_components.geoip.country_of". Until then no country is counted.'
+    try:
+        found = import_string(path)
+    except Exception as exc:  # noqa: BLE001 - the module is the site's
+        return [Error(f"{text} cannot be imported: {exc}", hint=hint, id="drc.E055")]
+    return [] if callable(found) else [Error(f"{text} is not a function.", hint=hint, id="drc.E055")]
 
 
 def check_rate_limits(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
@@ -220,6 +238,7 @@ CHECKS = (
     check_autocomplete,
     check_indexes,
     check_schedules,
+    check_countries,
     check_rate_limits,
     check_throttles,
     check_monitoring,
@@ -264,6 +283,8 @@ def _used() -> Iterator[tuple[str, str]]:
     used = {"ANALYTICS": settings.analytics.using, "DASHBOARD": settings.dashboard.using}
     if settings.ratelimits.rates or settings.ratelimits.using != "default":
         used["RATELIMITS"] = settings.ratelimits.using
+    if settings.geoip.using != "default":
+        used["GEOIP"] = settings.geoip.using
     for section, alias in used.items():
         if alias not in settings.connections:
             yield section, alias

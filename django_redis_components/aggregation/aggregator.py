@@ -16,7 +16,7 @@ from django_redis_components.aggregation.log_files import LogFile
 from django_redis_components.aggregation.log_lines import LogFormat, parser_for
 from django_redis_components.aggregation.scripts import DELETE, RECOUNT_FILE
 from django_redis_components.core import keys
-from django_redis_components.core.arguments import check_callable, check_int, short_repr
+from django_redis_components.core.arguments import check_callable, check_flag, check_int, check_progress, short_repr
 from django_redis_components.core.component import DeletableComponent
 from django_redis_components.core.protocol import Batch, Command, Flow, LocalIO, Read
 from django_redis_components.core.units import moment_of
@@ -214,8 +214,8 @@ class LogAggregator(DeletableComponent):
             key_name=self.key_name,
             max_keys=self.max_keys,
             parse=parser_for(format),
-            accept_bad=accept_bad,
-            progress=progress,
+            accept_bad=check_flag(accept_bad, "accept_bad"),
+            progress=check_progress(progress),
         )
         if isinstance(self.key, PlaceKey):
             yield from check_places(self.key)

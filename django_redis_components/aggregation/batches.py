@@ -10,7 +10,7 @@ from typing import Literal
 
 from django_redis_components.aggregation.exceptions import NoRangesLoaded
 from django_redis_components.aggregation.log_lines import LogEntry
-from django_redis_components.core.arguments import check_choice, check_string
+from django_redis_components.core.arguments import check_choice, check_instance, check_string
 from django_redis_components.core.client_address import bare_address
 from django_redis_components.core.keys import digest
 from django_redis_components.core.protocol import Flow
@@ -53,7 +53,8 @@ class PlaceKey:
     def __init__(self, level: Literal["country", "region", "city"] = "country", lookup: IpLookup | None = None) -> None:
         levels = ("country", "region", "city")
         self.level = check_choice(level, "level", levels)
-        self.lookup = lookup or IpLookup()
+        wanted = "an IpLookup or None"
+        self.lookup = IpLookup() if lookup is None else check_instance(lookup, "lookup", IpLookup, wanted)
         self._fields = levels.index(level) + 1
         self._texts: dict[str, str] = {}
         self._forget_at = 0.0

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from django.core.signals import setting_changed
 from django.utils.timezone import get_default_timezone, is_naive
 
-from django_redis_components.core.arguments import check_choice
+from django_redis_components.core.arguments import check_choice, check_instance
 from django_redis_components.core.client_address import bare_address
 
 #: The format of lines. "auto" tells it from each line.
@@ -80,7 +80,7 @@ def parse_line(line: bytes) -> LogEntry | None:
 
     Prefixes by syslog, containers and supervisors are skipped.
     """
-    if line.startswith(b"{"):
+    if check_instance(line, "line", bytes, "bytes").startswith(b"{"):
         return _any_json(line)
     return _common(line) or (_any_json(_json_of(line)) if line.endswith((b"}", b"}\r")) else None)
 

@@ -58,11 +58,11 @@ class BitCounters(DeletableComponent):
 
         It is sent once: after a lost reply it raises ConnectionError, and may have been added.
         """
-        return self._run(self._incr({index: by}))[index]
+        return self._run(self._incr({self._check_index(index): by}))[index]
 
     async def aincr(self, index: int, by: int = 1) -> int | None:
         """See `incr`."""
-        return (await self._arun(self._incr({index: by})))[index]
+        return (await self._arun(self._incr({self._check_index(index): by})))[index]
 
     def incr_many(self, changes: Mapping[int, int]) -> dict[int, int | None]:
         """Add to several counters in one command, and return their values; see `incr`."""
@@ -116,7 +116,7 @@ class BitCounters(DeletableComponent):
         return dict(zip(changes, values, strict=True))
 
     def _get(self, indexes: Iterable[int]) -> Flow[dict[int, int]]:
-        wanted = list(dict.fromkeys(check_iterable(indexes, "indexes", "integers")))
+        wanted = list(dict.fromkeys(map(self._check_index, check_iterable(indexes, "indexes", "integers"))))
         self._check_number(len(wanted))
         if not wanted:
             return {}
@@ -129,7 +129,10 @@ class BitCounters(DeletableComponent):
         yield Command("BITFIELD", self._key("bc"), "SET", self._type, self._position(index), value, retry=True)
 
     def _position(self, index: int) -> str:
-        return f"#{check_int(index, 'index', 0, self.largest_index, hint=' (64 MiB)')}"
+        return f"#{self._check_index(index)}"
+
+    def _check_index(self, index: object) -> int:
+        return check_int(index, "index", 0, self.largest_index, hint=" (64 MiB)")
 
     def _catalog_options(self) -> dict[str, Any]:
         return {"bits": self.bits, "signed": self.signed, "overflow": self.overflow}

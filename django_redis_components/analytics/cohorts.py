@@ -10,7 +10,7 @@ from django_redis_components.analytics import periods
 from django_redis_components.analytics.events import Events
 from django_redis_components.analytics.expressions import UserSet, count_all
 from django_redis_components.analytics.periods import Unit
-from django_redis_components.core.arguments import check_int
+from django_redis_components.core.arguments import check_instance, check_int
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Flow, arun, run
 
@@ -51,14 +51,14 @@ def cohorts(
     Raises:
         TypeError, ValueError: an argument is not accepted.
     """
-    return first._run(cohorts_flow(first, later, unit, periods, end))
+    return check_events(first, "first")._run(cohorts_flow(first, later, unit, periods, end))
 
 
 async def acohorts(
     first: Events, later: Events, periods: int = 8, *, unit: Unit = "week", end: date | None = None
 ) -> list[Cohort]:
     """See `cohorts`."""
-    return await first._arun(cohorts_flow(first, later, unit, periods, end))
+    return await check_events(first, "first")._arun(cohorts_flow(first, later, unit, periods, end))
 
 
 def funnel(*steps: UserSet) -> list[int]:
@@ -75,8 +75,14 @@ async def afunnel(*steps: UserSet) -> list[int]:
     return await arun(connections.aclient(_using(steps)), count_all(_narrowed(steps)))
 
 
+def check_events(value: object, what: str) -> Events:
+    """Return an argument that is an `Events`; see `check_instance`."""
+    return check_instance(value, what, Events, "an Events object")
+
+
 def cohorts_flow(first: Events, later: Events, unit: Unit, count: int, end: date | None) -> Flow[list[Cohort]]:
     """Return the flow of `cohorts`, in one round trip."""
+    check_events(later, "later")
     check_int(count, "periods", 1, MAX_PERIODS)
     periods.check_unit(unit)
     last = periods.start_of(unit, end)
@@ -93,6 +99,8 @@ def cohorts_flow(first: Events, later: Events, unit: Unit, count: int, end: date
 def _using(steps: Sequence[UserSet]) -> str:
     if not steps:
         raise ValueError("funnel() without steps: expected sets of users.")
+    for number, step in enumerate(steps):
+        check_instance(step, f"steps[{number}]", UserSet, "a set of users, such as Events(…).day()")
     return steps[0].using
 
 

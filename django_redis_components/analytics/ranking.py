@@ -78,11 +78,11 @@ class Ranking(DeletableComponent):
             best: whether to keep a score that is better.
             at: a time, or a day, of the periods; now if None.
         """
-        self._run(self._score(member, score, "best" if best else "set", at))
+        self._run(self._score(member, score, "best" if check_flag(best, "best") else "set", at))
 
     async def aadd(self, member: str | int | UUID, score: float, *, best: bool = False, at: date | None = None) -> None:
         """See `add`."""
-        await self._arun(self._score(member, score, "best" if best else "set", at))
+        await self._arun(self._score(member, score, "best" if check_flag(best, "best") else "set", at))
 
     def incr(self, member: str | int | UUID, by: float = 1, *, at: date | None = None) -> float:
         """Add to the score of a member in the period of each unit, and return that of the first one.

@@ -16,7 +16,7 @@ from django_redis_components.analytics.dates import local_date, site_date, stamp
 from django_redis_components.analytics.scripts import EVALUATE, ROLL_UP_RETENTION
 from django_redis_components.analytics.signins import SignIns
 from django_redis_components.core import keys
-from django_redis_components.core.arguments import check_int
+from django_redis_components.core.arguments import check_instance, check_int
 from django_redis_components.core.protocol import Batch, Flow, Read
 
 #: Rows of a triangle, and days of a row after its own; the same as in lua/shared/retention_rows.lua.
@@ -35,12 +35,12 @@ def retention_triangle(sign_ins: SignIns, *, days: int = 14, end: date | None = 
     Raises:
         TypeError, ValueError: an argument is not accepted.
     """
-    return sign_ins._run(triangle_flow(sign_ins, days, end))
+    return _checked(sign_ins)._run(triangle_flow(sign_ins, days, end))
 
 
 async def aretention_triangle(sign_ins: SignIns, *, days: int = 14, end: date | None = None) -> list[Cohort]:
     """See `retention_triangle`."""
-    return await sign_ins._arun(triangle_flow(sign_ins, days, end))
+    return await _checked(sign_ins)._arun(triangle_flow(sign_ins, days, end))
 
 
 def roll_up_retention(sign_ins: SignIns, *, days: int = 30, end: date | None = None) -> int:
@@ -59,12 +59,16 @@ def roll_up_retention(sign_ins: SignIns, *, days: int = 30, end: date | None = N
     Raises:
         TypeError, ValueError: an argument is not accepted.
     """
-    return sign_ins._run(_roll_up(sign_ins, days, end))
+    return _checked(sign_ins)._run(_roll_up(sign_ins, days, end))
 
 
 async def aroll_up_retention(sign_ins: SignIns, *, days: int = 30, end: date | None = None) -> int:
     """See `roll_up_retention`."""
-    return await sign_ins._arun(_roll_up(sign_ins, days, end))
+    return await _checked(sign_ins)._arun(_roll_up(sign_ins, days, end))
+
+
+def _checked(sign_ins: object) -> SignIns:
+    return check_instance(sign_ins, "sign_ins", SignIns, "a SignIns object")
 
 
 def triangle_flow(sign_ins: SignIns, days: int, end: date | None) -> Flow[list[Cohort]]:

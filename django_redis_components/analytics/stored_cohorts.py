@@ -12,7 +12,7 @@ import time
 from datetime import date, datetime
 from typing import Any, cast
 
-from django_redis_components.analytics.cohorts import Cohort, cohorts_flow
+from django_redis_components.analytics.cohorts import Cohort, check_events, cohorts_flow
 from django_redis_components.analytics.counter import ttl_ms
 from django_redis_components.analytics.events import Events
 from django_redis_components.analytics.periods import Unit
@@ -57,14 +57,14 @@ def roll_up_cohorts(
     Raises:
         TypeError, ValueError: an argument is not accepted.
     """
-    return first._run(_roll_up(first, later, unit, periods, end))
+    return check_events(first, "first")._run(_roll_up(first, later, unit, periods, end))
 
 
 async def aroll_up_cohorts(
     first: Events, later: Events, periods: int = 8, *, unit: Unit = "week", end: date | None = None
 ) -> StoredCohorts:
     """See `roll_up_cohorts`."""
-    return await first._arun(_roll_up(first, later, unit, periods, end))
+    return await check_events(first, "first")._arun(_roll_up(first, later, unit, periods, end))
 
 
 def stored_cohorts_flow(site: str, limit: int, chosen: str = "") -> Flow[tuple[list[str], list[StoredCohorts]]]:

@@ -18,6 +18,7 @@ from django_redis_components.autocomplete import entries
 from django_redis_components.autocomplete.entries import Suggestion
 from django_redis_components.autocomplete.ranking import MATCHES, Candidates
 from django_redis_components.autocomplete.scripts import FIND_VARIANTS, MATCH_RECENTS, MATCH_WORDS
+from django_redis_components.core.arguments import check_flag
 from django_redis_components.core.protocol import Batch, Call, Command, Flow, Read
 from django_redis_components.core.text import INSIDE, START, WORD, is_han
 
@@ -53,14 +54,14 @@ class Completion:
     """
 
     def __init__(self, key_of: KeyOf, filled: dict[int, bool], prefix: str, limit: int, *, typos: bool = False) -> None:
-        entries.check_limit(limit)
+        limit = entries.check_limit(limit)
         self._key_of = key_of
         self._filled = filled
         self._typed = entries.folded_prefix(prefix)
         self._start = self._typed.encode("utf-8", "replace")
         self._limit = limit
         self._read = max(limit, WEIGHED_MEMBERS)
-        self._typos = typos and len(self._typed) >= TYPO_CHARS
+        self._typos = check_flag(typos, "typos") and len(self._typed) >= TYPO_CHARS
 
     def find(self, recents: Call | None = None) -> Flow[tuple[Candidates, list[Suggestion]]]:
         """Return the candidates, and the recent choices that match.

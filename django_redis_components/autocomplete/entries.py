@@ -186,10 +186,10 @@ def log_corrupt(what: str, value: bytes) -> None:
     logger.warning("Skipped a corrupt %s of autocomplete: %r", what, value[:100])
 
 
-def check_limit(limit: int) -> None:
-    """Raise for an invalid number of suggestions.
+def check_limit(limit: int) -> int:
+    """Return a number of suggestions.
 
     Raises:
         TypeError, ValueError: not an integer from 1 to 1,000.
     """
-    check_int(limit, "limit", 1, MAX_SUGGESTIONS)
+    return check_int(limit, "limit", 1, MAX_SUGGESTIONS)

@@ -16,7 +16,7 @@ from django_redis_components.autocomplete.rebuilding import IndexRebuild
 from django_redis_components.autocomplete.recents import RecentList, list_key
 from django_redis_components.autocomplete.scripts import ADD, BUILD, CHECK_ENTRIES, INDEX, REMOVE
 from django_redis_components.core import keys
-from django_redis_components.core.arguments import check_iterable
+from django_redis_components.core.arguments import check_instance, check_iterable
 from django_redis_components.core.client import connections
 from django_redis_components.core.client.endpoint import Endpoint
 from django_redis_components.core.component import DeletableComponent
@@ -219,6 +219,7 @@ class PrefixIndex(DeletableComponent):
 
     def _is_beside(self, recents: RecentList, endpoint: Endpoint) -> bool:
         """Return whether a script can read both. On a Cluster their keys are in different slots."""
+        check_instance(recents, "recents", RecentList, "a RecentList or None")
         return recents.using == self.using and endpoint.kind != "cluster"
 
     def _get_many(self, ids: Iterable[Id]) -> Flow[dict[str, Suggestion]]:
@@ -233,7 +234,7 @@ class PrefixIndex(DeletableComponent):
         }
 
     def _find_by_text(self, text: str, limit: int) -> Flow[list[Suggestion]]:
-        entries.check_limit(limit)
+        limit = entries.check_limit(limit)
         typed = entries.folded_prefix(text)
         if not typed:
             return []

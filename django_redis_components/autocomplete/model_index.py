@@ -23,7 +23,7 @@ from django_redis_components.autocomplete.entries import (
 from django_redis_components.autocomplete.exceptions import AutocompleteError
 from django_redis_components.autocomplete.model_drift import DriftFinder, ScopedId
 from django_redis_components.autocomplete.registry import RegisteredIndex
-from django_redis_components.core.arguments import check_sequence
+from django_redis_components.core.arguments import check_progress, check_sequence
 from django_redis_components.core.client import connections
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.keys import validate_name
@@ -188,6 +188,7 @@ class ModelIndex(RegisteredIndex):
         Raises:
             RebuildSuperseded: a later rebuild started.
         """
+        check_progress(progress)
         if not self.scoped:
             return self.index().rebuild(self._entries(progress))
         by_scope = self._place_all()
@@ -208,7 +209,7 @@ class ModelIndex(RegisteredIndex):
         Args:
             progress: is called with the number of objects that were compared since the last call.
         """
-        return DriftFinder(self, self._stored_entries).find(self._known_scopes(), progress)
+        return DriftFinder(self, self._stored_entries).find(self._known_scopes(), check_progress(progress))
 
     def repair(self, drift: Drift[ScopedId]) -> None:
         """Write what the drift names as the database has it now.

@@ -125,7 +125,7 @@ class RecentList(DeletableComponent):
         return [Suggestion(id_, text or id_, is_recent=True) for id_, text in found]
 
     def _complete(self, prefix: str, limit: int) -> Flow[list[Suggestion]]:
-        entries.check_limit(limit)
+        limit = entries.check_limit(limit)
         typed = entries.folded_prefix(prefix)
         known = yield from self._all()
         if typed:

@@ -17,7 +17,7 @@ from django_redis_components.autocomplete.entries import Suggestion
 from django_redis_components.autocomplete.exceptions import AutocompleteError, UnknownIndex
 from django_redis_components.autocomplete.index import PrefixIndex
 from django_redis_components.autocomplete.recents import RecentList
-from django_redis_components.core.arguments import check_callable, check_flag, short_repr
+from django_redis_components.core.arguments import check_callable, check_flag, check_string, short_repr
 from django_redis_components.core.decorators import refuse_awaitable, refuse_coroutine_function
 from django_redis_components.core.keys import validate_name
 from django_redis_components.core.settings import conf
@@ -280,7 +280,7 @@ def get_index(name: str) -> RegisteredIndex:
         UnknownIndex: the name is not registered.
     """
     try:
-        return _sources[name]
+        return _sources[check_string(name, "name")]
     except KeyError:
         raise UnknownIndex(name, _sources) from None
 

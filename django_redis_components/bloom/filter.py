@@ -58,12 +58,11 @@ class BloomFilter(DeletableComponent):
         using: str = "default",
     ) -> None:
         super().__init__(name, using=using)
-        plans.check(capacity, error_rate)
-        self.capacity = capacity
+        self.capacity = plans.check(capacity, error_rate)
         self.error_rate = float(error_rate)
         self.scaling = check_flag(scaling, "scaling")
         self.parts = check_int(parts, "parts", 1, MAX_PARTS)
-        self._declaration = Declaration(name, capacity, self.error_rate, scaling, parts)
+        self._declaration = Declaration(self.name, self.capacity, self.error_rate, scaling, parts)
         self._parts = tuple(FilterPart(self._declaration, number, self._create) for number in range(parts))
 
     @staticmethod

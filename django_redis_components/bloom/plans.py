@@ -66,7 +66,7 @@ def plan(capacity: int, error_rate: float) -> BloomPlan:
     Raises:
         TypeError, ValueError: an argument is not accepted, or the layer would be too large.
     """
-    check(capacity, error_rate)
+    capacity = check(capacity, error_rate)
     if capacity > (most := _max_capacity(error_rate)):
         shown = f"{capacity:,}" if capacity < 2**64 else short_repr(capacity)
         raise ValueError(f"capacity={shown}: at most {most:,} with error_rate={error_rate}: 64 MiB.")
@@ -108,14 +108,15 @@ def parse(stored: str) -> tuple[BloomPlan, ...]:
     return tuple(BloomPlan(capacity, bits, hashes) for bits, hashes, capacity in sizes)
 
 
-def check(capacity: object, error_rate: object) -> None:
-    """Check the parameters of a filter.
+def check(capacity: object, error_rate: object) -> int:
+    """Check the parameters of a filter, and return the capacity.
 
     Raises:
         TypeError, ValueError: one is not accepted.
     """
-    check_int(capacity, "capacity", 1)
+    number = check_int(capacity, "capacity", 1)
     check_number(error_rate, "error_rate", MIN_ERROR, MAX_ERROR)
+    return number
 
 
 def _plan(capacity: int, error_rate: float) -> BloomPlan:

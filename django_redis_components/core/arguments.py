@@ -10,8 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 from uuid import UUID
+
+from django.utils.functional import Promise
 
 from django_redis_components.core.exception_text import class_name
 
@@ -19,6 +21,30 @@ from django_redis_components.core.exception_text import class_name
 MAX_SHOWN = 100
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+
+def is_text(value: object) -> TypeGuard[str]:
+    """Return whether a value is a string. `isinstance` takes a lazy object for what it stands for; few functions do."""
+    return isinstance(value, str) and issubclass(type(value), str)
+
+
+def is_int(value: object) -> TypeGuard[int]:
+    """Return whether a value is an integer, and not a bool. See `is_text`."""
+    return isinstance(value, int) and issubclass(type(value), int) and value is not True and value is not False
+
+
+def plain_text(value: str) -> str:
+    """Return a string as one whose class is `str`.
+
+    `str()` of RED of ``class Color(str, Enum)`` is "Color.RED": its key would not be that of the equal string "red".
+    """
+    return value if type(value) is str else str.__str__(value)
+
+
+def plain_int(value: int) -> int:
+    """Return an integer as one whose class is `int`. See `plain_text`."""
+    return value if type(value) is int else int.__int__(value)
 
 
 def check_int(value: object, what: str, low: int | None = None, high: int | None = None, *, hint: str = "") -> int:
@@ -35,9 +61,9 @@ def check_int(value: object, what: str, low: int | None = None, high: int | None
         TypeError: not an integer.
         ValueError: out of bounds.
     """
-    if isinstance(value, int) and not isinstance(value, bool):
+    if is_int(value):
         if (low is None or value >= low) and (high is None or value <= high):
-            return value
+            return plain_int(value)
         raise ValueError(f"{what}={short_repr(value)}: expected an integer{_bounds(low, high)}{hint}.")
     raise TypeError(f"{what}={short_repr(value)}: expected an integer{_bounds(low, high)}{hint}.")
 
@@ -67,10 +93,10 @@ def check_number(
         TypeError: not a number.
         ValueError: not finite, or out of bounds.
     """
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if not (is_int(value) or issubclass(type(value), float)):
         raise TypeError(f"{what}={short_repr(value)}: expected a number{_range(low, high, above, below)}{hint}.")
     try:
-        number = float(value)
+        number = float(value)  # type: ignore[arg-type]
     except OverflowError:  # an int beyond 1.8e308
         number = math.inf
     is_within = (low is None or number >= low) and (high is None or number <= high)
@@ -89,7 +115,7 @@ def check_text(value: object, what: str, *, max_bytes: int, min_bytes: int = 1) 
         ValueError: too short or too long, or UTF-8 cannot encode it.
     """
     expected = f"{min_bytes} to {max_bytes} bytes of text" if min_bytes else f"at most {max_bytes} bytes of text"
-    if not isinstance(value, str):
+    if not is_text(value):
         raise TypeError(f"{what}={short_repr(value)}: expected a string of {expected}.")
     try:
         size = len(value.encode())
@@ -97,7 +123,7 @@ def check_text(value: object, what: str, *, max_bytes: int, min_bytes: int = 1) 
         raise ValueError(f"{what}={short_repr(value)}: expected text that UTF-8 can encode.") from None
     if not min_bytes <= size <= max_bytes:
         raise ValueError(f"{what}={short_repr(value)}: expected {expected}, got {size}.")
-    return value
+    return plain_text(value)
 
 
 def check_string(value: object, what: str) -> str:
@@ -106,8 +132,8 @@ def check_string(value: object, what: str) -> str:
     Raises:
         TypeError: not a string.
     """
-    if isinstance(value, str) and issubclass(type(value), str):  # not a lazy object
-        return value
+    if is_text(value):
+        return plain_text(value)
     raise TypeError(f"{what}={short_repr(value)}: expected a string.")
 
 
@@ -120,7 +146,9 @@ def id_text(value: object, what: str) -> str:
     """
     if isinstance(value, str | int | UUID) and not isinstance(value, bool):
         try:
-            return str(value)
+            if is_text(value):
+                return plain_text(value)
+            return int.__repr__(value) if is_int(value) else str(value)
         except ValueError:  # Python converts integers of 4,300 digits at most
             raise ValueError(f"{what}={short_repr(value)}: expected an integer of fewer digits.") from None
     raise TypeError(f"{what}={short_repr(value)}: expected a string, an integer or a UUID.")
@@ -134,9 +162,9 @@ def check_choice(value: object, what: str, choices: Iterable[str]) -> str:
         ValueError: another string.
     """
     accepted = tuple(choices)
-    if isinstance(value, str) and value in accepted:
-        return value
-    kind = ValueError if isinstance(value, str) else TypeError
+    if is_text(value) and value in accepted:
+        return plain_text(value)
+    kind = ValueError if is_text(value) else TypeError
     raise kind(f"{what}={short_repr(value)}: expected one of {', '.join(map(repr, accepted))}.")
 
 
@@ -163,6 +191,28 @@ def check_callable(value: F, what: str, expected: str = "a function") -> F:
         TypeError: it cannot be called.
     """
     if callable(value):
+        return value
+    raise TypeError(f"{what}={short_repr(value)}: expected {expected}.")
+
+
+def check_progress(value: Callable[[int], object] | None) -> Callable[[int], object] | None:
+    """Return what a long call tells how far it is, before it starts; see `check_callable`."""
+    return None if value is None else check_callable(value, "progress", "a function that takes a number, or None")
+
+
+def check_instance(value: object, what: str, kind: type[T], expected: str) -> T:
+    """Return an object of a class.
+
+    Args:
+        value: the argument.
+        what: its name, for errors.
+        kind: the class.
+        expected: what it is, for errors: "a RecentList or None".
+
+    Raises:
+        TypeError: it is of another class.
+    """
+    if isinstance(value, kind):
         return value
     raise TypeError(f"{what}={short_repr(value)}: expected {expected}.")
 
@@ -204,6 +254,8 @@ def short_repr(value: object) -> str:
     except Exception:  # noqa: BLE001 - an integer of more digits than Python converts, or the site's own __repr__
         kind = type(value)  # `isinstance` would use the site's own __class__
         return f"an integer of {int.bit_length(value)} bits" if issubclass(kind, int) else f"<{class_name(kind)}>"  # type: ignore[arg-type]
+    if issubclass(type(value), Promise):  # the repr of a lazy text is that of a string
+        representation = f"lazy {representation}"
     return representation if len(representation) <= MAX_SHOWN else f"{representation[:MAX_SHOWN]}…"
 
 

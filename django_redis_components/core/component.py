@@ -6,6 +6,7 @@ from time import monotonic
 from typing import Any, ClassVar, TypeVar
 
 from django_redis_components.core import keys
+from django_redis_components.core.arguments import check_string
 from django_redis_components.core.client import connections
 from django_redis_components.core.observability.catalog import NEVER_RECORDED, RECORDER, CatalogEntry, NameUse
 from django_redis_components.core.protocol import Flow, arun, run
@@ -32,7 +33,7 @@ class Component:
 
     def __init__(self, name: str, *, using: str = "default") -> None:
         self.name = keys.validate_name(name, self.name_label)
-        self.using = using
+        self.using = check_string(using, "using")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"

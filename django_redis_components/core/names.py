@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from django_redis_components.core.arguments import short_repr
+from django_redis_components.core.arguments import is_text, plain_text, short_repr
 
 #: Longest name in UTF-8 bytes. Each key contains the name, so longer ones cost memory.
 MAX_NAME_BYTES = 200
@@ -12,7 +12,7 @@ _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f{}]")
 
 
 def validate_name(name: object, what: str = "name") -> str:
-    """Return the name if it is valid in a key.
+    """Return the name, whose class is `str`, if it is valid in a key.
 
     Args:
         name: the name.
@@ -22,8 +22,7 @@ def validate_name(name: object, what: str = "name") -> str:
         TypeError: not a string.
         ValueError: empty, over 200 bytes, with a control character, a brace or a lone surrogate.
     """
-    # `isinstance` takes a lazy object for what it stands for, and regular expressions do not.
-    if not (isinstance(name, str) and issubclass(type(name), str)):
+    if not is_text(name):
         raise TypeError(f"{what} {short_repr(name)}: expected a string, got {type(name).__name__}.")
     if not name:
         raise ValueError(f"{what} is empty: expected 1 to {MAX_NAME_BYTES} bytes of text.")
@@ -35,7 +34,7 @@ def validate_name(name: object, what: str = "name") -> str:
         raise ValueError(f"{what} {name[:40]!r}… has {size} bytes: expected at most {MAX_NAME_BYTES}.")
     found = _FORBIDDEN.search(name)
     if found is None:
-        return name
+        return plain_text(name)
     if found[0] in "{}":
         raise ValueError(f"{what} {name!r}: braces are not accepted; they mark the Cluster slot in keys.")
     raise ValueError(f"{what} {name!r}: control character {found[0]!r} is not accepted.")

@@ -69,6 +69,6 @@ def parse_rate(value: Any, what: str = "rate") -> ParsedRate:
         count, seconds = value
     else:
         raise TypeError(f"{what}={short_repr(value)}: {_ACCEPTED}.")
-    check_int(count, f"the count of {what}", 1, MAX_COUNT)
+    count = check_int(count, f"the count of {what}", 1, MAX_COUNT)
     period = to_seconds(seconds, f"{what}[1]")
     return ParsedRate(count, max(1, round(period * 1_000_000)))

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from django.conf import settings
 from django.utils import timezone
 
-from django_redis_components.core.arguments import short_repr
+from django_redis_components.core.arguments import is_int, short_repr
 
 #: A public duration: a number of seconds, or a timedelta.
 Seconds = int | float | timedelta
@@ -40,7 +40,7 @@ def to_seconds(value: Seconds, what: str, *, zero: bool = False) -> float:
     accepted = f"a number of seconds {'of at least 0' if zero else 'above 0'}, or a timedelta"
     if isinstance(value, timedelta):
         seconds = value.total_seconds()
-    elif isinstance(value, int | float) and not isinstance(value, bool):
+    elif is_int(value) or issubclass(type(value), float):
         seconds = _as_float(value)
     else:
         raise TypeError(f"{what}={short_repr(value)}: expected {accepted}.")

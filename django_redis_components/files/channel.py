@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from django_redis_components.core import keys
-from django_redis_components.core.arguments import check_choice, check_int, check_sequence
+from django_redis_components.core.arguments import check_choice, check_int, check_progress, check_sequence
 from django_redis_components.core.component import Component
 from django_redis_components.core.decompression import CODECS
 from django_redis_components.core.protocol import Flow
@@ -184,6 +184,7 @@ class FileChannel(Component):
         if codec is not None:
             check_choice(codec, "codec", CODECS)
         wait_s = None if timeout is None else to_seconds(timeout, "timeout", zero=True)
+        check_progress(progress)
         return (yield from Upload(self._options(), local, published_name, codec, wait_s, progress).flow())
 
     def _catalog_options(self) -> dict[str, Any]:

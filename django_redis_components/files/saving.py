@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+from django_redis_components.core.arguments import check_progress
 from django_redis_components.core.keys import digest
 from django_redis_components.core.protocol import Flow, LocalIO
 from django_redis_components.files.chunk_reader import ChunkReader
@@ -165,6 +166,7 @@ def save_flow(
     progress: Callable[[int], object] | None,
 ) -> Flow[None]:
     """Write a file to a path; continue where an earlier call ended."""
+    check_progress(progress)
     part: PartFile = yield LocalIO(partial(PartFile, path, manifest))
     try:
         offset = yield LocalIO(part.resume)

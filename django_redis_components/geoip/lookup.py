@@ -9,7 +9,7 @@ from collections.abc import AsyncIterable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
-from django_redis_components.core.arguments import check_choice, check_iterable
+from django_redis_components.core.arguments import check_choice, check_iterable, check_string
 from django_redis_components.core.client import connections
 from django_redis_components.core.component import DeletableComponent
 from django_redis_components.core.guarded_logger import guarded_logger
@@ -191,7 +191,7 @@ class IpLookup(DeletableComponent):
 
     def _new_rebuild(self, source: str) -> RangesRebuild:
         self._record_use()
-        return RangesRebuild(self.name, self._base(), encodable(source))
+        return RangesRebuild(self.name, self._base(), encodable(check_string(source, "source")))
 
     def _delete(self) -> Flow[bool]:
         return bool((yield DELETE(base=self._base())))

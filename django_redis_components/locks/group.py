@@ -25,9 +25,7 @@ def sorted_names(names: Sequence[str]) -> tuple[str, ...]:
     Raises:
         TypeError, ValueError: a name is not valid, or there are none or too many.
     """
-    for name in names:
-        keys.validate_name(name, "lock name")
-    found = tuple(sorted(set(names)))
+    found = tuple(sorted({keys.validate_name(name, "lock name") for name in names}))
     if not 1 <= len(found) <= MAX_NAMES:
         raise ValueError(f"{len(found)} names: a MultiLock takes 1 to {MAX_NAMES}.")
     return found

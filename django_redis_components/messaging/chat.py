@@ -337,6 +337,8 @@ class Chat(DeletableComponent):
         self, user: User, timeout: Seconds, after: int | None, revision: int | None
     ) -> Generator[Any, Any, bool]:
         name, timeout_s = check_user(user), to_seconds(timeout, "timeout", zero=True)
+        if revision is not None:
+            check_int(revision, "revision", 0)
 
         def check() -> Flow[bool]:
             messages = yield from self._fetch(name, after, 1)

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Iterable
 from typing import Any
 
+from django_redis_components.core.arguments import check_instance
 from django_redis_components.core.protocol import Flow
 from django_redis_components.messaging import keyspace, user_index
 from django_redis_components.messaging.arguments import User, check_body, check_user, check_users
@@ -25,7 +26,8 @@ def create_flow(
     users = list(dict.fromkeys([first, *check_users(members, "members")]))
     if len(users) > MAX_MEMBERS:
         raise ValueError(f"members: {len(users):,} users with the creator, expected at most {MAX_MEMBERS:,}.")
-    kept = retention or Retention()
+    wanted = "a Retention or None"
+    kept = Retention() if retention is None else check_instance(retention, "retention", Retention, wanted)
     code = yield CREATE(
         chat=keyspace.chat_key(chat_id),
         token=secrets.token_hex(8),

@@ -143,7 +143,7 @@ class Limiter:
         self._denials, self._block_us = _parse_penalty(penalty)
         self.fails_open = check_choice(on_error, "on_error", ON_ERROR) == "open"
         self._deny_cache = check_flag(deny_cache, "deny_cache")
-        self._using = using
+        self._using = check_string(using, "using")
         self._breaker_name = _breaker_name(using, self.fails_open)
         self._key_suffixes = tuple(f":{self.algorithm.name}:{rate.limit}/{rate.period_us}" for rate in self.rates)
         self._signature = f"{using}{''.join(self._key_suffixes)}:{self._denials}/{self._block_us}"

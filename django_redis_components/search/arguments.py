@@ -13,6 +13,7 @@ from django_redis_components.core.arguments import (
     check_number,
     check_sequence,
     id_text,
+    is_int,
     short_repr,
 )
 from django_redis_components.core.text import fold_to_syllables
@@ -141,7 +142,7 @@ def check_point(place: object, what: str) -> Point:
     """
     expected = f"expected (longitude, latitude) in degrees, at most {MAX_LONGITUDE} and {MAX_LATITUDE}"
     numbers = list(place) if isinstance(place, tuple | list) else []
-    if len(numbers) != 2 or any(isinstance(each, bool) or not isinstance(each, int | float) for each in numbers):
+    if len(numbers) != 2 or not all(is_int(each) or issubclass(type(each), float) for each in numbers):
         raise TypeError(f"{what}={short_repr(place)}: {expected}.")
     longitude, latitude = numbers
     if not (abs(longitude) <= MAX_LONGITUDE and abs(latitude) <= MAX_LATITUDE):
@@ -168,7 +169,7 @@ def facet_values(facets: Mapping[str, str | Iterable[str]]) -> list[str]:
 
 def facet_of(name: str, value: object) -> str:
     """Return a value of a facet as it is stored: name=value."""
-    if "=" in keys.validate_name(name, "facet"):
+    if "=" in (name := keys.validate_name(name, "facet")):
         raise ValueError(f"facet {name!r}: '=' is not accepted.")
     return f"{name}={keys.validate_name(value, f'value of the facet {name}')}"
 

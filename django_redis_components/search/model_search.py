@@ -11,7 +11,7 @@ from typing import Any
 
 from django.db import models, router
 
-from django_redis_components.core.arguments import check_sequence, short_repr
+from django_redis_components.core.arguments import check_progress, check_sequence, short_repr
 from django_redis_components.core.client import connections
 from django_redis_components.core.model_changes import (
     CHUNK,
@@ -169,10 +169,11 @@ class ModelSearch:
         Raises:
             RebuildSuperseded: a later rebuild has started, or this one paused for 15 minutes.
         """
-        return self.index.rebuild(self._documents(progress))
+        return self.index.rebuild(self._documents(check_progress(progress)))
 
     def find_drift(self, *, progress: Callable[[int], object] | None = None) -> Drift[str]:
         """Compare all objects and all documents. Objects that changed meanwhile are compared again."""
+        check_progress(progress)
         missing, stale, count = [], [], 0
         extra: list[str] = []
         for some in chunks(self.queryset().iterator(chunk_size=CHUNK)):

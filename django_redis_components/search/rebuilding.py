@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from django_redis_components.core.arguments import short_repr
 from django_redis_components.core.protocol import Batch, Flow
 from django_redis_components.core.rebuild import TTL_MS, Rebuild
 from django_redis_components.search.documents import Document, EncodedDocument
@@ -48,7 +49,7 @@ class SearchRebuild(Rebuild[tuple[Any, Document]]):
 
     def load(self, chunk: list[tuple[Any, Document]]) -> Flow[Any]:
         """See the base class."""
-        arguments = [self._encode(id_, document).arguments() for id_, document in chunk]
+        arguments = [self._encode(*_pair(item)).arguments() for item in chunk]
         calls = [REBUILD_LOAD(root=self._root, token=self.token, ttl_ms=TTL_MS, **each) for each in arguments]
         return min((yield Batch(calls)))
 
@@ -85,3 +86,9 @@ def drop_generations(root: str) -> Flow[None]:
     """Delete the data of generations that are not read any more, in bounded steps."""
     while (yield DROP_GENERATION(root=root, limit=DROP_LIMIT)):
         pass
+
+
+def _pair(item: object) -> tuple[Any, Document]:
+    if isinstance(item, tuple | list) and len(item) == 2:
+        return item[0], item[1]
+    raise TypeError(f"items has {short_repr(item)}: expected pairs of id and Document.")

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from django_redis_components.core.arguments import check_int, check_mapping
+from django_redis_components.core.arguments import check_flag, check_int, check_mapping
 from django_redis_components.core.protocol import Call
 from django_redis_components.search.arguments import (
     Order,
@@ -74,6 +74,7 @@ class SearchRequest:
         Raises:
             TypeError, ValueError: an argument is not accepted.
         """
+        check_flag(self.prefix, "prefix")
         number = self.number
         check_int(self.per_page, "per_page", 1, MAX_PER_PAGE)
         orders = orders_of(self.order_by, has_place=self.near is not None)

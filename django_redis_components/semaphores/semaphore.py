@@ -76,9 +76,9 @@ class Semaphore(Leased):
         on_lost: Callable[[Semaphore], object] | None = None,
         using: str = "default",
     ) -> None:
-        self.name = name
-        self.limit = limit
         self._kind = PermitKind(name, limit, timeout)
+        self.name = self._kind.name
+        self.limit = limit
         flows = SemaphoreFlows(
             self,
             name,
@@ -156,8 +156,8 @@ class Semaphore(Leased):
         return await arun(aclient(self.using), self._kind.inspect())
 
     def _acquisition(self, permits: int) -> Acquisition:
-        if permits != 1 or permits is True:
-            check_int(permits, "permits", 1, min(self.limit, MAX_PERMITS))
+        if type(permits) is not int or permits != 1:
+            permits = check_int(permits, "permits", 1, min(self.limit, MAX_PERMITS))
         return Acquisition(permits=permits)
 
 

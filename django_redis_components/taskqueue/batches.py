@@ -55,7 +55,7 @@ class Batch(Generic[P]):
         def __init__(self, size: int, **options: Any) -> None: ...
 
     def __post_init__(self) -> None:
-        check_int(self.size, "size", 2, MAX_SIZE)
+        object.__setattr__(self, "size", check_int(self.size, "size", 2, MAX_SIZE))
         to_ms(self.wait, "wait", zero=True)
         if not (self.key is None or isinstance(self.key, str) or callable(self.key)):
             raise TypeError(f"key={short_repr(self.key)}: expected a template such as '{{id}}', a function or None.")

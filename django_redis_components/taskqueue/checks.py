@@ -15,7 +15,7 @@ from django.core.checks import CheckMessage, Error, Warning
 import django_redis_components
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.settings import conf
-from django_redis_components.taskqueue import defaults, outbox, placement, registry, sealing, shards
+from django_redis_components.taskqueue import defaults, json_codec, outbox, placement, registry, sealing, shards
 from django_redis_components.taskqueue.exceptions import InvalidTask, UnknownQueue
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.middleware import pipeline
@@ -35,8 +35,17 @@ def check_middleware() -> list[CheckMessage]:
     return []
 
 
+def check_codec() -> list[CheckMessage]:
+    """Report a codec that cannot be used (drc.E042)."""
+    try:
+        json_codec.check_codec()
+    except ConfigurationError as exc:
+        return [Error(str(exc), id="drc.E042")]
+    return []
+
+
 def check_options() -> list[CheckMessage]:
-    """Report defaults and routes that are invalid or do not fit a task (drc.E046), and a backoff without use (W055)."""
+    """Report defaults and routes that are invalid or do not fit a task (drc.E046), and a backoff without use (W056)."""
     _discovered()
     found: list[CheckMessage] = []
     try:
@@ -46,8 +55,8 @@ def check_options() -> list[CheckMessage]:
                 found.append(Error(problem, id="drc.E046"))
             elif "backoff" in task.declared and task.options.max_attempts == 1:
                 text = f"Task {task.name} has a backoff, but max_attempts is 1: it is never retried."
-                hint = "Set max_attempts=4 for three retries, or silence drc.W055 if calls set it with using()."
-                found.append(Warning(text, hint=hint, id="drc.W055"))
+                hint = "Set max_attempts=4 for three retries, or silence drc.W056 if calls set it with using()."
+                found.append(Warning(text, hint=hint, id="drc.W056"))
     except ConfigurationError as exc:
         return [Error(str(exc), id="drc.E046")]
     return found

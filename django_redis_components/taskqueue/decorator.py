@@ -86,13 +86,13 @@ def task(
     for option in ("run_after", "metadata", "id"):
         if option in options:
             raise InvalidTask(f"{option} is an option of a call, not of @task: task.using({option}=…).enqueue(…).")
-    _check_names(name, aliases)
+    name, aliases = _check_names(name, aliases)
 
     def decorate(function: Callable[..., Any]) -> Task[..., Any, Any]:
         path = _name_of(function)
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise InvalidTask(f"{path} cannot be a task: a call of a generator function runs nothing of it.")
-        given: dict[str, Any] = {"name": name or path, "aliases": tuple(aliases), "connection": using}
+        given: dict[str, Any] = {"name": name or path, "aliases": aliases, "connection": using}
         if batch is not None:
             check_batch(path, function, batch, takes_context=takes_context, fair=options.get("fair"))
             task = _batch_task(function, batch, options, given)
@@ -174,18 +174,17 @@ def _name_of(function: Any) -> str:
     return f"{function.__module__}.{function.__qualname__}"
 
 
-def _check_names(name: Any, aliases: Any) -> None:
+def _check_names(name: Any, aliases: Any) -> tuple[str | None, tuple[str, ...]]:
     if isinstance(aliases, str) or not isinstance(aliases, Sequence):
         raise InvalidTask(f"aliases={short_repr(aliases)}: expected a list of names, such as ('shop.tasks.send',).")
-    for what, given in [("name", name), *(("aliases", alias) for alias in aliases)]:
-        if given is not None or what == "aliases":
-            _check_name(given, what)
+    return None if name is None else _check_name(name, "name"), tuple(_check_name(each, "aliases") for each in aliases)
 
 
-def _check_name(name: Any, what: str) -> None:
+def _check_name(name: Any, what: str) -> str:
     try:
-        keys.validate_name(name, what)
+        text = keys.validate_name(name, what)
     except (TypeError, ValueError) as exc:
         raise InvalidTask(str(exc)) from exc
-    if not name.isprintable() or " " in name:
-        raise InvalidTask(f"{what}={short_repr(name)}: expected a name without spaces, such as 'shop.send_invoice'.")
+    if not text.isprintable() or " " in text:
+        raise InvalidTask(f"{what}={short_repr(text)}: expected a name without spaces, such as 'shop.send_invoice'.")
+    return text

@@ -41,7 +41,7 @@ class FairShare:
                 f"fair={short_repr(self.key)}: expected a template such as '{{id}}', a function or a FairShare."
             )
         if not callable(self.weight):
-            _check_weight(self.weight)
+            object.__setattr__(self, "weight", _check_weight(self.weight))
 
     def _check_key(self, func: Callable[..., Any]) -> None:
         """Validate the key against the function's parameters."""

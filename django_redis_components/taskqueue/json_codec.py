@@ -20,6 +20,7 @@ from django.utils.module_loading import import_string
 
 from django_redis_components.core import serialization
 from django_redis_components.core.arguments import short_repr
+from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.settings import conf
 
 _PLAIN = (str, int, float, bool, type(None))
@@ -93,6 +94,12 @@ def pack(value: Any, path: str = "") -> Any:
     return plain
 
 
+def check_codec() -> None:
+    """Raise ConfigurationError if the site's codec cannot be used."""
+    if (path := conf.settings().taskqueue.json_codec) is not None:
+        _load_codec(path)
+
+
 def unpack(data: bytes) -> Any:
     """Return the value of encoded data."""
     codec_path = conf.settings().taskqueue.json_codec
@@ -101,9 +108,19 @@ def unpack(data: bytes) -> Any:
 
 @lru_cache(maxsize=8)
 def _load_codec(path: str) -> tuple[JSONCodec, Callable[[str], Any]]:
-    """The codec of a dotted path, and a JSON decoder that uses it."""
-    found = import_string(path)
-    codec: JSONCodec = found() if isinstance(found, type) else found
+    """Return the codec of a dotted path, and a JSON decoder that uses it.
+
+    Raises:
+        ConfigurationError: it cannot be imported, or is no codec.
+    """
+    setting = f'REDIS_COMPONENTS["TASKQUEUE"]["JSON_CODEC"]: {path!r}'
+    try:
+        found = import_string(path)
+        codec: JSONCodec = found() if isinstance(found, type) else found
+    except Exception as exc:
+        raise ConfigurationError(f"{setting} cannot be imported: {exc}") from exc
+    if not all(callable(getattr(codec, name, None)) for name in ("encode", "decode")):
+        raise ConfigurationError(f"{setting} is {short_repr(codec)}: expected an object with encode() and decode().")
     return codec, json.JSONDecoder(object_hook=codec.decode).decode
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from django_redis_components.core import keys
-from django_redis_components.core.arguments import check_int, short_repr
+from django_redis_components.core.arguments import check_int, is_text, plain_text, short_repr
 from django_redis_components.core.name_templates import template_of
 from django_redis_components.core.rates import MAX_COUNT, RateLike, parse_rate
 from django_redis_components.taskqueue.fields import Field
@@ -47,8 +47,8 @@ class Concurrency:
     _field: ClassVar[str] = Field.concurrency
 
     def __post_init__(self) -> None:
-        check_int(self.limit, "concurrency", 1, MAX_COUNT)
-        _check_group(self.group)
+        object.__setattr__(self, "limit", check_int(self.limit, "concurrency", 1, MAX_COUNT))
+        object.__setattr__(self, "group", _group(self.group))
 
     def _numbers(self) -> str:
         """The limit as a script argument."""
@@ -77,10 +77,10 @@ class Rate:
 
     def __post_init__(self) -> None:
         count = parse_rate(self.rate).limit
-        check_int(self.burst, "burst", 1, MAX_COUNT)
+        object.__setattr__(self, "burst", check_int(self.burst, "burst", 1, MAX_COUNT))
         if self.burst > count:
             raise ValueError(f"burst={self.burst!r}: expected at most the count of rate={self.rate!r}.")
-        _check_group(self.group)
+        object.__setattr__(self, "group", _group(self.group))
 
     def _numbers(self) -> str:
         """Interval and tolerance of the pace in microseconds, as a script argument."""
@@ -154,10 +154,9 @@ def key_of_call(
     made: Any = template_of(key, func, what).format(tuple(args), kwargs)
     if not isinstance(made, str | int):
         raise TypeError(f"The {what} of {name} is {short_repr(made)}: expected text or an integer.")
-    text = str(made)
+    text = plain_text(made) if is_text(made) else str(made)
     return keys.digest(text) if len(text) > MAX_KEY or UNSENDABLE.search(text) else text
 
 
-def _check_group(group: Any) -> None:
-    if group is not None:
-        keys.validate_name(group, "group")
+def _group(group: Any) -> str | None:
+    return None if group is None else keys.validate_name(group, "group")

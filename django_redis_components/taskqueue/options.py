@@ -139,7 +139,7 @@ class TaskOptions:
 
     def __post_init__(self) -> None:
         try:
-            keys.validate_name(self.queue_name, "queue_name")
+            object.__setattr__(self, "queue_name", keys.validate_name(self.queue_name, "queue_name"))
             check_int(self.priority, "priority", -MAX_PRIORITY, MAX_PRIORITY)
             check_int(self.max_attempts, "max_attempts", 1, 1_000_000)
             check_int(self.max_deliveries, "max_deliveries", 1, 1_000)
@@ -163,7 +163,7 @@ class TaskOptions:
             check_int(self.min_replicas, "min_replicas", 0, MAX_REPLICAS)
             if self.metadata is not None:
                 object.__setattr__(self, "metadata", check_metadata(self.metadata))
-            check_id(self.id)
+            object.__setattr__(self, "id", check_id(self.id))
         except (TypeError, ValueError) as exc:
             raise InvalidTask(str(exc)) from exc
 
@@ -260,15 +260,17 @@ def is_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
-def check_id(task_id: Any) -> None:
-    """Raise TypeError or ValueError unless this is None or can be the id of a task."""
+def check_id(task_id: Any) -> str | None:
+    """Return the id of a task, or None; raise TypeError or ValueError for all else."""
     if task_id is None:
-        return
-    if not is_id(check_string(task_id, "id")):
+        return None
+    text = check_string(task_id, "id")
+    if not is_id(text):
         raise ValueError(
-            f"id={task_id!r}: expected 1 to 128 of the characters A-Z a-z 0-9 _ . @ + = ~ -, the first one a letter,"
+            f"id={text!r}: expected 1 to 128 of the characters A-Z a-z 0-9 _ . @ + = ~ -, the first one a letter,"
             " a digit or an underscore."
         )
+    return text
 
 
 def check_queue(name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
@@ -59,6 +60,20 @@ def register(name: str, task: Registered, aliases: Sequence[str] = ()) -> None:
 def find(name: str) -> Any:
     """Return the task of this name or alias, or None."""
     return tasks.get(name) or internal.get(name)
+
+
+def restore(module: str, name: str, options: dict[str, Any]) -> Any:
+    """Return the task that was pickled, with the options of `using`.
+
+    Raises:
+        ImportError: its module cannot be imported.
+        InvalidTask: the module has no task of this name.
+    """
+    importlib.import_module(module)
+    task = find(name)
+    if task is None:
+        raise InvalidTask(f"No task {name!r} is registered by the module {module!r}.")
+    return task.using(**options) if options else task
 
 
 def names() -> list[str]:

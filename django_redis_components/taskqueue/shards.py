@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from django_redis_components.core import keys
+from django_redis_components.core.arguments import short_repr
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.protocol import Flow, arun, run
@@ -110,7 +111,10 @@ def shards_of(using: str = "default") -> tuple[Shard, ...]:
     Raises:
         ConfigurationError: the settings of the shards contradict each other.
     """
-    found = _shards.get(using)
+    try:
+        found = _shards.get(using)
+    except TypeError:  # it has no hash
+        raise TypeError(f"using={short_repr(using)}: expected the name of a connection.") from None
     if found is None:
         names: Mapping[str, str] = {HOME: using}
         if using == SITE:

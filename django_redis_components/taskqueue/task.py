@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec
 
 from asgiref.sync import async_to_sync, sync_to_async
 
-from django_redis_components.core.arguments import short_repr
+from django_redis_components.core.arguments import check_iterable, short_repr
 from django_redis_components.core.decorators import without_stop_iteration
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
@@ -48,6 +48,8 @@ else:  # a type variable has no default before Python 3.13
 
 #: The arguments of a call: args and kwargs.
 Arguments = tuple[Sequence[Any], Mapping[str, Any]]
+#: Items of `enqueue_many`, for errors.
+_CALLS = "pairs of args and kwargs, or calls of si(…)"
 
 #: Methods of tasks in Celery, RQ, Dramatiq, Huey and others, and what replaces them here.
 _OTHER_QUEUES = {
@@ -110,6 +112,11 @@ class Task(Generic[P, R, V]):
 
     #: Innermost middleware of its runs, in place of the signals; None: the signals.
     own_middleware: ClassVar[tuple[Middleware, ...] | None] = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle it by its name, as functions are: a process that reads it has its own."""
+        options = {name: getattr(self.declared_options, name) for name in self.overrides}
+        return registry.restore, (self.func.__module__, self.name, options)
 
     def _connection_of(self, options: Mapping[str, Any]) -> str:
         """Alias of the connection that a task was enqueued over, given the options that were sent beside its args."""
@@ -343,7 +350,7 @@ class Task(Generic[P, R, V]):
         return TaskResult(self, name, task_id, shard, fields, failures)
 
     def _prepare_many(self, calls: Iterable[Arguments | Signature]) -> list[tuple[TaskResult[V], TaskMessage]]:
-        pairs = [_check_pair(self, number, call) for number, call in enumerate(calls)]
+        pairs = [_check_pair(self, number, call) for number, call in enumerate(check_iterable(calls, "calls", _CALLS))]
         prepared: list[tuple[TaskResult[V], TaskMessage]] = []
         for (args, kwargs), task_id in zip(pairs, task_records.new_ids(len(pairs)), strict=True):
             try:

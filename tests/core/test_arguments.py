@@ -10,6 +10,7 @@ from uuid import UUID
 
 import pytest
 from django.utils.functional import SimpleLazyObject
+from django.utils.translation import gettext_lazy
 
 from django_redis_components.core.arguments import (
     check_callable,
@@ -28,6 +29,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.names import validate_name
 from django_redis_components.core.rates import parse_rate
 from django_redis_components.core.units import to_seconds
+from django_redis_components.semaphores import Semaphore
 
 
 @pytest.mark.parametrize(
@@ -145,6 +147,11 @@ def test_moments_and_days_are_readable_in_errors() -> None:
     [
         (lambda: validate_name(Unprintable(), "lock name"), "lock name <Unprintable>: expected a string"),
         (lambda: to_seconds(Unprintable(), "timeout"), "timeout=<Unprintable>: expected a number of seconds"),  # type: ignore[arg-type]
+        (lambda: to_seconds(SimpleLazyObject(lambda: 1), "t"), "t=<SimpleLazyObject: 1>: expected a number of"),  # type: ignore[arg-type]
+        (lambda: check_int(SimpleLazyObject(lambda: 1), "n"), "n=<SimpleLazyObject: 1>: expected an integer."),
+        (lambda: check_number(SimpleLazyObject(lambda: 1), "n"), "n=<SimpleLazyObject: 1>: expected a number."),
+        (lambda: check_string(gettext_lazy("red"), "text"), "text=lazy 'red': expected a string."),
+        (lambda: Semaphore("s", 5).acquire(1.0), "permits=1.0: expected an integer from 1 to 5."),  # type: ignore[arg-type]
         (lambda: to_seconds(10**5_000, "timeout"), "timeout=an integer of 16610 bits: expected a number of seconds"),
         (lambda: to_seconds(Big(-1), "timeout"), "timeout=an integer of 1 bits: expected a number of seconds"),
         (lambda: to_seconds(Big(10**10), "timeout"), "timeout=an integer of 34 bits: expected at most ten years"),

@@ -179,7 +179,7 @@ def test_dashboard_with_an_unknown_connection_is_an_error(settings: Any) -> None
     ]
 
 
-@pytest.mark.parametrize("section", ["ANALYTICS", "RATELIMITS", "DASHBOARD"])
+@pytest.mark.parametrize("section", ["ANALYTICS", "RATELIMITS", "DASHBOARD", "GEOIP"])
 def test_section_with_an_unknown_connection_is_an_error(settings: Any, section: str) -> None:
     components(settings, url="redis://h/1", **{section: {"USING": "numbers"}})
 
@@ -356,3 +356,24 @@ def test_checks_do_not_use_the_network(settings: Any, network: list[str], url: s
 
     assert found() == []
     assert network == []
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "path", "id", "text"),
+    [
+        ("TASKQUEUE", "JSON_CODEC", "shop.codec", "drc.E042", " cannot be imported: No module named 'shop'"),
+        ("TASKQUEUE", "JSON_CODEC", "json.JSONDecoder", "drc.E042", ": expected an object with encode() and decode()."),
+        ("ANALYTICS", "COUNTRY", "shop.country", "drc.E055", " cannot be imported: No module named 'shop'"),
+        ("ANALYTICS", "COUNTRY", "math.pi", "drc.E055", " is not a function."),
+    ],
+)
+def test_dotted_path_that_cannot_be_used_is_an_error(
+    settings: Any, section: str, name: str, path: str, id: str, text: str
+) -> None:
+    components(settings, url="redis://h/1", **{section: {name: path}})
+
+    [(found_id, message)] = found()
+
+    assert found_id == id
+    assert message.startswith(f'REDIS_COMPONENTS["{section}"]["{name}"]: {path!r}')
+    assert message.endswith(text)

@@ -159,7 +159,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("TASKQUEUE.QUEUES", ["mail", "a{b}"], f"None or a list of names, each {NAME}"),
     ("ANALYTICS.SITE", "shop{1}", NAME),
     ("ANALYTICS.SITE", "s" * 201, NAME),
-    ("ANALYTICS.SITE", "\udc80", NAME),
+    ("ANALYTICS.SITE", "\udc80", "text that UTF-8 can encode"),
     ("ANALYTICS.EXCLUDE_PATHS", ["admin/"], PATHS_EXPECTED),
     ("RATELIMITS.EXCLUDE_PATHS", ["/a/", "b/"], PATHS_EXPECTED),
     ("DASHBOARD.VISITORS", "shop\n", f"None or {NAME}"),
@@ -337,6 +337,17 @@ def test_login_in_separate_keys_replaces_that_of_the_url() -> None:
 
     with override_settings(REDIS_COMPONENTS={"CONNECTIONS": {"default": connection}}):
         assert connections.endpoint("default").options == {"username": "shop", "password": "p@ss /#?"}
+
+
+def test_texts_of_environment_variables_that_are_not_utf_8_are_refused() -> None:
+    password = b"s3cr\xe9t".decode("utf-8", "surrogateescape")  # as os.environ has it
+
+    texts = mistakes({"CONNECTIONS": {"default": {"URL": f"redis://:{password}@h", "PASSWORD": password}}})
+
+    where = 'REDIS_COMPONENTS["CONNECTIONS"]["default"]'
+    assert texts == [
+        f"{where}[\"{name}\"] = '***': expected None or text that UTF-8 can encode." for name in ("URL", "PASSWORD")
+    ]
 
 
 def test_login_of_a_cache_belongs_to_its_own_setting() -> None:

@@ -6,14 +6,26 @@ import math
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from enum import Enum
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from django_redis_components.aggregation import LogAggregator
-from django_redis_components.analytics import BitCounters, Events, PageViews, Ranking, SignIns, UniqueVisitors
-from django_redis_components.autocomplete import PrefixIndex, RecentList
+from django_redis_components.aggregation import LogAggregator, PlaceKey, parse_line
+from django_redis_components.analytics import (
+    BitCounters,
+    Events,
+    PageViews,
+    Ranking,
+    SignIns,
+    UniqueVisitors,
+    cohorts,
+    funnel,
+    retention_triangle,
+    roll_up_cohorts,
+)
+from django_redis_components.autocomplete import PrefixIndex, RecentList, get_index
 from django_redis_components.bloom import BloomFilter, CountMinSketch, TopK
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.expiry import cached, jitter
@@ -24,7 +36,9 @@ from django_redis_components.messaging import Broadcast, Chat, Mailbox, Presence
 from django_redis_components.ratelimits import RateLimit
 from django_redis_components.search import SearchIndex
 from django_redis_components.semaphores import Semaphore
+from django_redis_components.taskqueue import get_queue
 from tests.support import Store
+from tests.taskqueue.tasks import add
 
 #: Values that each argument gets.
 ODD: tuple[Any, ...] = (
@@ -110,6 +124,32 @@ CALLS: Mapping[str, Callable[[Any], object]] = {
     "FileChannel.consumers": lambda odd: FileChannel("f", odd),
     "FileChannel.remove": lambda odd: FileChannel("f", ["a"]).remove(odd),
     "jitter": jitter,
+    "using": lambda odd: Lock("a", using=odd).locked(),
+    "using of a limit": lambda odd: RateLimit("x", "5/m", using=odd).hit("k"),
+    "using of a queue": lambda odd: get_queue("q", using=odd).info(),
+    "PrefixIndex.complete.recents": lambda odd: prefix.complete("x", recents=odd),
+    "PrefixIndex.complete.typos": lambda odd: prefix.complete("x", typos=odd),
+    "get_index": get_index,
+    "SearchIndex.search.prefix": lambda odd: search.search("x", prefix=odd),
+    "SearchIndex.rebuild[]": lambda odd: search.rebuild([odd]),
+    "SearchPage.highlight": lambda odd: search.search("x").highlight(odd),
+    "Chat.retention": lambda odd: Chat.create(1, chat_id="r", retention=odd),
+    "Chat.wait_for_message": lambda odd: Chat.get_or_create("w", 1)[0].wait_for_message(1, 0, revision=odd),
+    "Ranking.add.best": lambda odd: ranking.add("m", 1, best=odd),
+    "BitCounters.get": counters.get,
+    "BitCounters.incr": counters.incr,
+    "cohorts.first": lambda odd: cohorts(odd, events),
+    "cohorts.later": lambda odd: cohorts(events, odd),
+    "roll_up_cohorts": lambda odd: roll_up_cohorts(odd, events),
+    "funnel": lambda odd: funnel(odd),
+    "retention_triangle": retention_triangle,
+    "IpLookup.rebuild.source": lambda odd: places.rebuild([], source=odd),
+    "PlaceKey.lookup": lambda odd: PlaceKey(lookup=odd),
+    "parse_line": parse_line,
+    "LogAggregator.accept_bad": lambda odd: log.add_file(__file__, accept_bad=odd),
+    "LogAggregator.progress": lambda odd: log.add_file(__file__, progress=odd),
+    "FileChannel.progress": lambda odd: FileChannel("f", ["a"]).publish(__file__, progress=odd),
+    "enqueue_many": lambda odd: add.enqueue_many(odd),
     "cached.key": lambda odd: cached(odd, 5)(print),
     "cached.ttl": lambda odd: cached("k", odd),
 }
@@ -131,6 +171,43 @@ def test_error_names_what_is_refused(redis_server: Store, name: str) -> None:
     texts = [text for odd in ODD if (text := refusal(CALLS[name], odd))]
 
     assert [text for text in texts if not any(part in text for part in NAMES_IT)] == []
+
+
+class Color(str, Enum):  # noqa: UP042 - the other kind
+    """Its members equal strings, and `str(Color.RED)` is "Color.RED"."""
+
+    RED = "red"
+
+
+class Number(int, Enum):
+    ONE = 1
+
+
+#: What one gives with "red" and 1 it gives with equal members of enumerations.
+MEMBERS: Mapping[str, Callable[[str, int], object]] = {
+    "locks": lambda red, one: (Lock(red).acquire(), Lock("red").locked()),
+    "locks group": lambda red, one: (MultiLock("a", group=red).acquire(), MultiLock("a", group="red").locked()),
+    "semaphores": lambda red, one: (Semaphore(red, one).acquire(one), Semaphore("red", 1).available()),
+    "ratelimits": lambda red, one: (RateLimit(red, (one, 60)).hit(one), RateLimit(red, (one, 60)).peek(one).is_checked)[
+        1
+    ],
+    "autocomplete": lambda red, one: (prefix.add(one, red, weight=one), prefix.explain("re", limit=one)),
+    "bloom": lambda red, one: (BloomFilter(red, 100 * one).add(one), BloomFilter("red", 100).contains("1")),
+    "search": lambda red, one: (search.add(one, red, facets={red: red}), search.search(red, facets=[red]).facets),
+    "search ids": lambda red, one: (search.add(one, red), search.search("red", filters={}, per_page=one).ids),
+    "analytics": lambda red, one: (SignIns(red).sign_in(one, at=DAY), SignIns("red").has_signed_in(1, at=DAY)),
+    "analytics ids": lambda red, one: (mapped.sign_in(red, at=DAY), mapped.has_signed_in("red", at=DAY)),
+    "counters": lambda red, one: (counters.incr(one, one), counters.get(1)),
+    "messaging": lambda red, one: (Chat.create(one, chat_id=red).send("1", red), Chat("red").fetch(1)[0].body),
+}
+
+
+@pytest.mark.parametrize("component", MEMBERS)
+def test_members_of_enumerations_are_what_they_equal(redis_server: Store, component: str) -> None:
+    expected = MEMBERS[component]("red", 1)
+    redis_server.delete_keys()
+
+    assert MEMBERS[component](Color.RED, Number.ONE) == expected
 
 
 @pytest.mark.parametrize("options", [{"stop_words": "the"}, {"synonyms": {"car": "automobile"}}])

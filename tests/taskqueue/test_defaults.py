@@ -288,7 +288,7 @@ def test_route_of_a_task_is_asked_once_for_all_copies(settings: Any) -> None:
 
 def test_a_backoff_without_a_second_attempt_is_a_warning(settings: Any) -> None:
     made = task(backoff=[1, 10])(unattempted)
-    text = f"drc.W055 Task {made.name} has a backoff, but max_attempts is 1: it is never retried."
+    text = f"drc.W056 Task {made.name} has a backoff, but max_attempts is 1: it is never retried."
 
     assert warnings_about(made) == [text]
     taskqueue_settings(settings, DEFAULTS={"max_attempts": 3})

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
+import pickle
 import sys
 import textwrap
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from django_redis_components.taskqueue import InvalidTask, registry, task
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.scripts import ENQUEUE
 from tests.support import Store
+from tests.taskqueue.batching.tasks import collect
 from tests.taskqueue.support import work_off
 from tests.taskqueue.tasks import add
 
@@ -187,3 +190,27 @@ def test_function_of_a_script_cannot_be_a_task(module_name: str, monkeypatch: py
         " no worker can import it. Define the task in another module, such as the tasks.py of an app."
     )
     assert registry.find(f"{module_name}.top_level") is None
+
+
+@pytest.mark.parametrize("of", [pickle.dumps, copy.copy, copy.deepcopy], ids=["pickle", "copy", "deepcopy"])
+def test_a_copy_of_a_task_is_the_registered_one(redis_server: Store, of: Callable[[Any], Any]) -> None:
+    def copied(value: Any) -> Any:
+        made = of(value)
+        return pickle.loads(made) if isinstance(made, bytes) else made  # noqa: S301
+
+    result = add.using(priority=5).enqueue(2, 3)
+
+    assert copied(add) is add
+    assert copied(add.using(priority=5)).options == add.using(priority=5).options
+    assert copied(collect) is collect
+    assert (copied(result).id, copied(result).args, copied(result).task.priority) == (result.id, [2, 3], 5)
+    assert copied(add.s(2, 3)).then(add.s(4)).enqueue().id
+
+
+def test_a_pickled_task_that_is_not_registered_here_is_named(module: Any) -> None:
+    module("short_lived", "from django_redis_components.taskqueue import task\n@task\ndef work(): ...")
+    data = pickle.dumps(importlib.import_module("short_lived").work)
+    del registry.tasks["short_lived.work"]
+
+    with pytest.raises(InvalidTask, match=r"^No task 'short_lived\.work' is registered by the module 'short_lived'\.$"):
+        pickle.loads(data)  # noqa: S301

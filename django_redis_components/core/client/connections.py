@@ -92,7 +92,10 @@ def client(alias: str = "default") -> SyncClient:
     Raises:
         ConfigurationError: there is no such alias, or its settings are wrong.
     """
-    found = _clients.get(alias)
+    try:
+        found = _clients.get(alias)
+    except TypeError:  # it has no hash
+        raise _no_alias(alias) from None
     if found is not None:
         return found
     with _lock:
@@ -115,7 +118,10 @@ def client_with_timeout(alias: str, timeout_s: float, retries: int | None = None
         ConfigurationError: there is no such alias, or its settings are wrong.
     """
     name = (alias, timeout_s, retries)
-    found = _clients.get(name)
+    try:
+        found = _clients.get(name)
+    except TypeError:
+        raise _no_alias(alias) from None
     if found is not None:
         return found
     with _lock:
@@ -131,7 +137,10 @@ def aclient(alias: str = "default") -> AsyncClient:
         ConfigurationError: there is no such alias, or its settings are wrong.
     """
     loop_clients = _running_loop_clients()
-    found = loop_clients.clients.get(alias)
+    try:
+        found = loop_clients.clients.get(alias)
+    except TypeError:
+        raise _no_alias(alias) from None
     if found is None:
         found = loop_clients.clients[alias] = AsyncClient(endpoint(alias))
     return found
@@ -140,7 +149,10 @@ def aclient(alias: str = "default") -> AsyncClient:
 def aclient_with_timeout(alias: str, timeout_s: float, retries: int | None = None) -> AsyncClient:
     """Return a client with shorter timeouts for the running event loop; see `client_with_timeout`."""
     loop_clients, name = _running_loop_clients(), (alias, timeout_s, retries)
-    found = loop_clients.clients.get(name)
+    try:
+        found = loop_clients.clients.get(name)
+    except TypeError:
+        raise _no_alias(alias) from None
     if found is None:
         found = loop_clients.clients[name] = AsyncClient(_with_timeout(endpoint(alias), timeout_s, retries))
     return found
@@ -197,7 +209,7 @@ def endpoint(alias: str) -> Endpoint:
         TypeError: the alias is not a string.
     """
     if not isinstance(alias, str):
-        raise TypeError(f"using={short_repr(alias)}: expected the name of a connection.")
+        raise _no_alias(alias)
     entries = conf.settings().connections
     entry = entries.get(alias)
     if entry is None:
@@ -207,6 +219,10 @@ def endpoint(alias: str) -> Endpoint:
     if entry.url is not None:
         return from_url(alias, entry.url, entry)
     return from_cache(alias, entry.cache or "default", entry)
+
+
+def _no_alias(alias: object) -> TypeError:
+    return TypeError(f"using={short_repr(alias)}: expected the name of a connection.")
 
 
 def close_all() -> None:

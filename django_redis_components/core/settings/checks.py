@@ -73,8 +73,14 @@ def boolean(value: Any) -> str | None:
 
 
 def text(value: Any) -> str | None:
-    """Accept a non-empty string."""
-    return None if isinstance(value, str) and value else "a string that is not empty"
+    """Accept a non-empty string. Bytes of an environment variable that are not UTF-8 become lone surrogates."""
+    if not isinstance(value, str) or not value:
+        return "a string that is not empty"
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return "text that UTF-8 can encode"
+    return None
 
 
 def name(value: Any) -> str | None:

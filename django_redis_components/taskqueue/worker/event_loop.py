@@ -15,6 +15,9 @@ from django_redis_components.taskqueue import forks
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.worker import db_connections
 
+#: Interval in seconds in which the loop looks for coroutines that it was not woken for: its self-pipe may be closed.
+LOOK_S = 1.0
+
 #: What makes a coroutine, and what is called on the loop when it has ended, also if it was cancelled before its first
 #: step. The latter must not raise.
 Start = tuple[Callable[[], Coroutine[Any, Any, Any]], Callable[[asyncio.Future[Any]], object]]
@@ -60,6 +63,8 @@ class EventLoop:
         self._ended = 0
         #: Of the thread: its process and itself.
         self._pid = self._thread = 0
+        #: Whether the loop has called what waited since it was last started.
+        self._has_stepped = False
         #: In a forked child: the task that forked it.
         self._forking: asyncio.Task[Any] | None = None
 
@@ -229,13 +234,29 @@ class EventLoop:
     def _run_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         asyncio.set_event_loop(loop)
         self._pid, self._thread = forks.process_id(), threading.get_ident()
+        self._look(loop)
         while True:
+            self._has_stepped = False
             try:
+                loop.call_soon(self._note_step)
                 loop.run_forever()
-            except BaseException:  # for example SystemExit in a task that a coroutine created and did not await
+            except BaseException as exc:  # SystemExit in a task that a coroutine created and did not await, for example
                 forks.exit_if_forked(self._pid, _error_of(self._forking))
+                # A callback stops the loop by SystemExit and KeyboardInterrupt only, and is not called again.
+                if isinstance(exc, Exception) and not self._has_stepped:
+                    logger.exception("The event loop cannot continue: its coroutines fail, the process is replaced.")
+                    return
                 logger.exception("The event loop continues after an error.")
             forks.exit_if_forked(self._pid, _error_of(self._forking))
+
+    def _note_step(self) -> None:
+        self._has_stepped = True
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Create the tasks of coroutines that the loop was not woken for, now and every `LOOK_S` seconds."""
+        loop.call_later(LOOK_S, self._look, loop)
+        if self._new:
+            self._create_tasks(loop)
 
     def _stop_in_child(self) -> None:
         """In a forked child, let only the current step of the task that forked finish.

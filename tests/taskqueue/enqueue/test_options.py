@@ -6,19 +6,40 @@ import inspect
 import re
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from enum import Enum
 from typing import Any
 
 import pytest
 
-from django_redis_components.taskqueue import InvalidTask, Unique, UnknownQueue, exponential, get_queue, task
+from django_redis_components.taskqueue import (
+    Concurrency,
+    FairShare,
+    InvalidTask,
+    Rate,
+    Unique,
+    UnknownQueue,
+    exponential,
+    get_queue,
+    task,
+)
 from django_redis_components.taskqueue.options import TaskOptions
 from tests.support import Store
-from tests.taskqueue.support import taskqueue_settings
+from tests.taskqueue.support import taskqueue_settings, work_off
 from tests.taskqueue.tasks import add, fail_with_jitter
 
 DURATION = '"finished", "started", or a duration in seconds or as a timedelta'
 NO_ORDER = "unique key '{order}' of add(): the function takes no argument 'order'; it has a, b."
 OPTIONS = f"Options: {', '.join(sorted(field.name for field in fields(TaskOptions)))}."
+
+
+class Color(str, Enum):  # noqa: UP042 - the other kind
+    RED = "red"
+
+
+class Number(int, Enum):
+    TWO = 2
+
+
 WRONG = [
     ({"priority": 101}, "priority=101: expected an integer from -100 to 100."),
     ({"priority": 1.5}, "priority=1.5: expected an integer from -100 to 100."),
@@ -195,3 +216,23 @@ def test_naive_run_after_is_local_time_without_time_zones(redis_server: Store, s
     )
     assert result.enqueued_at is not None
     assert result.enqueued_at.tzinfo is None
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"id": Color.RED, "queue_name": Color.RED, "priority": Number.TWO, "max_deliveries": Number.TWO},
+        {"concurrency": Concurrency(Number.TWO, group=Color.RED, key=lambda a, b: Color.RED)},
+        {"rate": Rate((Number.TWO, 60), burst=Number.TWO, group=Color.RED)},
+        {"fair": FairShare(lambda a, b: Color.RED, weight=Number.TWO)},
+    ],
+    ids=["id", "concurrency", "rate", "fair"],
+)
+def test_members_of_enumerations_are_what_they_equal(redis_server: Store, options: dict[str, Any]) -> None:
+    result = add.using(**options).enqueue(1, 2)
+    work_off(options.get("queue_name", "default"))
+    result.refresh()
+
+    stored = redis_server.keys()
+    assert result.state == "successful"
+    assert not [key for key in stored if b"Color" in key or b"Number" in key]
