@@ -210,7 +210,8 @@ def test_what_must_stay_is_named(shards: TwoShards, capsys: pytest.CaptureFixtur
     assert raised.value.returncode == 1
     assert str(raised.value) == (
         "Not all tasks of the shard were moved. Queue 'high': 2 of flows, 1 with a unique key, 1 with a limit."
-        " Queue 'low': 1 with a unique key."
+        " Queue 'low': 1 with a unique key. Tasks with a unique key or a limit may be moved to shard 'b' when all new"
+        " tasks of their queue go there. Change the route, or let them run."
     )
     printed = capsys.readouterr()
     assert "Moved 1 task from shard 'default' to 'b'." in printed.out
@@ -659,10 +660,10 @@ def test_copies_are_as_old_as_their_reading_in_each_part(shards: TwoShards, monk
     real = moves.import_tasks
 
     def import_tasks(shard: Any, part: Any, read_at_ms: int) -> Any:
-        now_ms, arrived = yield from real(shard, part, read_at_ms)
+        now_ms, *outcomes = yield from real(shard, part, read_at_ms)
         ages.append((read_at_ms, now_ms))
         eventually(lambda: shards.b.raw.time() > (now_ms // 1_000, now_ms % 1_000 * 1_000 + 1_999))
-        return now_ms, arrived
+        return now_ms, *outcomes
 
     monkeypatch.setattr(moves, "import_tasks", import_tasks)
     for number in range(3):
