@@ -85,7 +85,7 @@ class Movable:
     @property
     def staying(self) -> int:
         """Tasks that must stay."""
-        return sum(dataclasses.astuple(self)) - self.movable
+        return int(sum(dataclasses.astuple(self))) - self.movable
 
 
 def count_movable(
@@ -159,7 +159,7 @@ def read_moving(shard: Shard, limit: int = CHUNK) -> Flow[list[MovingTask]]:
         exact = yield from _read_exact(shard, some, [fields_of(pairs) for _, pairs, *_ in rows])
         for task_id, (note, *copy) in zip(some, rows, strict=True):
             if note is not None:  # else another process has finished its move
-                tasks.append(_moving_task(task_id, note.decode(), *copy, exact.get(task_id, (0, 0))))
+                tasks.append(_moving_task(task_id, note.decode(), exact.get(task_id, (0, 0)), *copy))
     return tasks
 
 
@@ -193,11 +193,11 @@ def _read_exact(shard: Shard, ids: Sequence[str], records: Sequence[Fields]) -> 
 def _moving_task(
     task_id: str,
     note: str,
+    exact: tuple[int, int],
     pairs: list[bytes],
     ttl_ms: int,
     errors: list[bytes],
     errors_ttl_ms: int,
-    exact: tuple[int, int],
 ) -> MovingTask:
     _target, op, part, score = note.split(" ")
     fields = fields_of(pairs)
