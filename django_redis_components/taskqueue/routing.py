@@ -300,7 +300,7 @@ def _answers(shard: Shard) -> Steps[bool]:
     if not circuit.allows_request(RETRY_S):
         return False
     try:
-        yield OnShard(shard, _ask(shard), is_prompt=True)
+        yield OnShard(shard, ask_for_write(shard), is_prompt=True)
     except (RedisError, RedisComponentsError) as exc:
         circuit.failed(shard, exc)
         return False
@@ -309,7 +309,7 @@ def _answers(shard: Shard) -> Steps[bool]:
     return True
 
 
-def _ask(shard: Shard) -> Flow[Any]:
+def ask_for_write(shard: Shard) -> Flow[Any]:
     """Write a key: a server that is out of memory, or became a replica, answers reads."""
     return (yield Command("SET", shard.key(Key.ack), 1, "PX", 1, retry=True))
 

@@ -82,11 +82,6 @@ class Movable:
         one, two = dataclasses.astuple(self), dataclasses.astuple(other)
         return Movable(*(a + b for a, b in zip(one, two, strict=True)))
 
-    @property
-    def staying(self) -> int:
-        """Tasks that must stay."""
-        return int(sum(dataclasses.astuple(self))) - self.movable
-
 
 def count_movable(
     shard: Shard, queue: str, state: str, until_us: int, ids: Sequence[str], *, is_target: bool
@@ -146,6 +141,11 @@ def check_target(shard: Shard, target: Shard) -> Flow[int]:
             f" redis shards move {shard.name} {name}"
         )
     return int(count)
+
+
+def count_moving(shard: Shard) -> Flow[int]:
+    """Return how many tasks were taken out of their queues, and not moved yet."""
+    return int((yield Read("ZCARD", shard.key(Key.moving))))
 
 
 def read_moving(shard: Shard, limit: int = CHUNK) -> Flow[list[MovingTask]]:

@@ -6,6 +6,9 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from redis.exceptions import RedisError
+
+from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import Flow, Read
 from django_redis_components.core.settings import conf
 from django_redis_components.management.base import CommandResult
@@ -14,6 +17,7 @@ from django_redis_components.management.redis.queues.operations import count_of_
 from django_redis_components.taskqueue import failpoints
 from django_redis_components.taskqueue.fields import Part
 from django_redis_components.taskqueue.options import check_queue
+from django_redis_components.taskqueue.routing import ask_for_write
 from django_redis_components.taskqueue.shards import Shard, named, route_of
 from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, read_depths
 from django_redis_components.taskqueue.store import moves
@@ -158,6 +162,7 @@ class ShardMove:
     def _move(self, queue: str, state: str, ids: list[str], advance: Advance) -> bool:
         """Move these tasks, as far as another shard may take them; return whether it took any."""
         source, target = self.source, self.target
+        target.run(ask_for_write(target))  # else the tasks would be in neither queue
         is_target = self._is_target(queue)
         ids = [each for each in ids if each not in self._refused]
         taken = source.run(moves.export_tasks(source, queue, state, self._until_us, target, ids, is_target=is_target))
@@ -248,8 +253,12 @@ def perform(move: ShardMove) -> CommandResult:
     Raises:
         ValueError, redis.exceptions.RedisError: see `ShardMove`.
     """
-    with progress("move", lambda: move.listed, "tasks") as advance:
-        left = move.perform(advance)
+    try:
+        with progress("move", lambda: move.listed, "tasks") as advance:
+            left = move.perform(advance)
+    except (RedisError, RedisComponentsError) as exc:
+        exc.args = (" ".join([str(exc), *_interruption(move)]),)
+        raise
     text = f"Moved {count_of_tasks(move.moved)} {move.direction}."
     note = _note(move)
     data = _data(move, move.moved, left, is_dry_run=False)
@@ -258,6 +267,25 @@ def perform(move: ShardMove) -> CommandResult:
         problem = " ".join(["Not all tasks of the shard were moved.", stays, *_hints(move, left.values())])
         return CommandResult(data, text, note=note, problem=problem)
     return CommandResult(data, text, note=note)
+
+
+def _interruption(move: ShardMove) -> Iterator[str]:
+    """Yield that tasks are in neither queue, after an error."""
+    source = move.source
+    try:
+        count = source.run(moves.count_moving(source))
+    except (RedisError, RedisComponentsError):
+        yield (
+            f"The move was interrupted: up to {moves.CHUNK} tasks of shard {source.name!r} may be on their way, and do"
+            " not run. Repeat the command."
+        )
+        return
+    if count:
+        verb = "is on its way, and does" if count == 1 else "are on their way, and do"
+        yield (
+            f"The move was interrupted: {count_of_tasks(count)} of shard {source.name!r} {verb} not run. Repeat the"
+            " command."
+        )
 
 
 def _hints(move: ShardMove, left: Iterable[Left]) -> Iterator[str]:
