@@ -134,12 +134,14 @@ class _Link:
     """A connection with subscriptions.
 
     Attributes:
+        channel: the first of its channels.
         leaving: unsubscriptions of each channel that the server has not confirmed. What arrives on the channel before
             that belongs to an earlier subscription.
     """
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: Any, channel: str) -> None:
         self.connection = connection
+        self.channel = channel
         self.received_at = time.monotonic()
         self.is_pinged = False
         self.leaving: Counter[str] = Counter()
@@ -158,6 +160,8 @@ class ChannelSubscriber:
         self._confirmed: set[str] = set()
         self._requested: dict[str, _Link] = {}
         self._links: dict[Any, _Link] = {}
+        #: A channel of the node that is used now: it has failed if the thread is interrupted.
+        self._used = ""
         self._wakeup, self._waker = socket.socketpair()
         self._waker.setblocking(False)
 
@@ -224,9 +228,9 @@ class ChannelSubscriber:
             try:
                 try:
                     self._serve()
+                    has_failed = False
                 finally:
-                    self._disconnect()
-                has_failed = False
+                    self._disconnect(has_failed=has_failed)
             except (RedisError, RedisComponentsError, OSError) as exc:
                 logger.warning("Waiting for messages is interrupted: %s", exc)
             except BaseException:  # without the thread, no waiter of the process would be woken any more
@@ -272,11 +276,13 @@ class ChannelSubscriber:
         for channel in unused:
             link = self._requested.pop(channel)
             link.leaving[channel] += 1
+            self._used = channel
             link.connection.send("SUNSUBSCRIBE", channel)
         for channel in missing:
+            self._used = channel
             pool = client.pool_for(channel)
             if pool not in self._links:
-                self._links[pool] = _Link(pool.open())
+                self._links[pool] = _Link(pool.open(), channel)
             link = self._requested[channel] = self._links[pool]
             link.connection.send("SSUBSCRIBE", channel)
 
@@ -296,6 +302,7 @@ class ChannelSubscriber:
                 self._ping(link)
 
     def _read(self, link: _Link) -> None:
+        self._used = link.channel
         is_readable = True
         while is_readable:
             self._receive(link, link.connection.read())
@@ -303,6 +310,7 @@ class ChannelSubscriber:
         link.received_at, link.is_pinged = time.monotonic(), False
 
     def _ping(self, link: _Link) -> None:
+        self._used = link.channel
         if link.is_pinged:
             raise TimeoutError(f"Connection {self._alias!r} did not answer to PING.")
         link.connection.send("PING")
@@ -315,6 +323,7 @@ class ChannelSubscriber:
         kind, channel = bytes(reply[0]), reply[1].decode()
         if kind == b"sunsubscribe":
             if not link.leaving[channel]:
+                self._used = channel
                 raise ConnectionError(f"The server has ended the subscription to {channel}: its slot was moved.")
             link.leaving[channel] -= 1
             link.leaving += Counter()  # forget channels with a count of 0
@@ -334,14 +343,15 @@ class ChannelSubscriber:
             listener.is_subscribed = True
             listener.notify(payload)
 
-    def _disconnect(self) -> None:
+    def _disconnect(self, *, has_failed: bool) -> None:
         """Close the connections, and wake all waiters: they have to look at the state again."""
         links, self._links = self._links, {}
         self._requested.clear()
         for link in links.values():
             link.connection.close()
-        with contextlib.suppress(ConfigurationError):  # the alias is gone
-            connections.client(self._alias).reset_topology()
+        if has_failed and self._used:
+            with contextlib.suppress(ConfigurationError):  # the alias is gone
+                connections.client(self._alias).reset_topology(self._used)
         with self._lock:
             self._confirmed.clear()
             listeners = [each for some in self._listeners.values() for each in some]

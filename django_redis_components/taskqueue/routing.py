@@ -2,13 +2,15 @@
 
 A task without a placement key goes to the next shard in turn. If nothing was executed there, it goes to another one. If
 the reply was lost, it does not: it could run twice. After an error a process leaves the shard out for a while, and then
-asks whether it accepts a write before it sends a task there.
+asks whether it accepts a write before it sends a task there. While a shard keeps one call waiting, the others go
+elsewhere: otherwise all threads of a process would soon wait for a server that hangs.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
+import time
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -19,6 +21,7 @@ from django_redis_components.core.circuit_breaker import CircuitBreaker
 from django_redis_components.core.client import connections
 from django_redis_components.core.client.retry import NOT_EXECUTED_ERRORS
 from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.forks import after_fork_in_child
 from django_redis_components.core.protocol import BoundedSlotWait, Command, Flow, arun, run
 from django_redis_components.core.settings import conf
 from django_redis_components.taskqueue.fields import Key
@@ -39,17 +42,24 @@ from django_redis_components.taskqueue.store.messages import (
 T = TypeVar("T")
 #: Seconds for which a shard that has failed is left out.
 RETRY_S = 5.0
+#: Seconds after which a call that waits for a shard keeps other calls from it.
+SLOW_S = 0.1
 #: What is done in several shards: each step is an `OnShard`.
 Steps = Generator[Any, Any, T]
 
 
 class _Reach(CircuitBreaker):
-    """Whether a shard is left out in this process."""
+    """Whether a shard is left out in this process.
 
-    __slots__ = ("outage",)
+    Attributes:
+        waiting: since when each call waits for the shard, the oldest first.
+    """
+
+    __slots__ = ("outage", "waiting")
 
     def __init__(self, shard: Shard) -> None:
         super().__init__()
+        self.waiting: dict[object, float] = {}
         self.outage = OutageLog(logger.warning, logger.info, f"Shard {shard.name}: ")
 
     def failed(self, shard: Shard, error: Exception) -> None:
@@ -62,9 +72,15 @@ class _Reach(CircuitBreaker):
         self.record_success()
         self.outage.succeeded()
 
+    def is_slow(self) -> bool:
+        """Return whether it keeps a call waiting."""
+        since = list(self.waiting.values())  # a copy: calls begin and end meanwhile
+        return bool(since) and time.monotonic() - since[0] >= SLOW_S
+
 
 _circuits: dict[Shard, _Reach] = {}
 conf.on_change(_circuits.clear)
+after_fork_in_child(_circuits.clear)  # the calls of the parent do not end in the child
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -170,20 +186,24 @@ def try_each(route: Sequence[Shard], flow_of: Callable[[Shard], Flow[Any]]) -> S
     error: Exception | None = None
     shard = route[0]
     for shard in (yield from _candidates(route)):
+        circuit, call = _circuit(shard), object()
+        circuit.waiting[call] = time.monotonic()
         try:
             replies = yield OnShard(shard, flow_of(shard))
         except RedisError as exc:
             if isinstance(exc, NOT_EXECUTED_ERRORS) or accepts_no_writes(exc):
-                _circuit(shard).failed(shard, exc)
+                circuit.failed(shard, exc)
                 error = exc
                 continue
             is_lost = not isinstance(exc, ResponseError)
             if is_lost:
-                _circuit(shard).failed(shard, exc)
+                circuit.failed(shard, exc)
             return Attempt(shard, error=exc, is_lost=is_lost)
         else:
-            _circuit(shard).answered()
+            circuit.answered()
             return Attempt(shard, replies)
+        finally:
+            del circuit.waiting[call]
     return Attempt(shard, error=error)
 
 
@@ -193,7 +213,7 @@ def next_answering(route: Sequence[Shard]) -> Shard:
     No shard is asked whether it answers. So the end of `RETRY_S` must suffice: a process that only stores tasks in the
     outbox would otherwise leave a shard out for as long as it runs.
     """
-    ordered = _in_turn(route)
+    ordered = _slow_last(_in_turn(route))
     return next((shard for shard in ordered if not _circuit(shard).retry_after_s()), ordered[0])
 
 
@@ -259,7 +279,11 @@ def _candidates(route: Sequence[Shard]) -> Steps[list[Shard]]:
     ordered, answers = _in_turn(route), {}
     for shard in ordered:
         answers[shard] = yield from _answers(shard)
-    return [shard for shard in ordered if answers[shard]] or ordered
+    return _slow_last([shard for shard in ordered if answers[shard]] or ordered)
+
+
+def _slow_last(shards: Sequence[Shard]) -> list[Shard]:
+    return sorted(shards, key=lambda shard: _circuit(shard).is_slow())
 
 
 def _in_turn(route: Sequence[Shard]) -> list[Shard]:
@@ -276,7 +300,7 @@ def _answers(shard: Shard) -> Steps[bool]:
     if not circuit.allows_request(RETRY_S):
         return False
     try:
-        yield OnShard(shard, _ask(shard), is_prompt=True)
+        yield OnShard(shard, ask_for_write(shard), is_prompt=True)
     except (RedisError, RedisComponentsError) as exc:
         circuit.failed(shard, exc)
         return False
@@ -285,7 +309,7 @@ def _answers(shard: Shard) -> Steps[bool]:
     return True
 
 
-def _ask(shard: Shard) -> Flow[Any]:
+def ask_for_write(shard: Shard) -> Flow[Any]:
     """Write a key: a server that is out of memory, or became a replica, answers reads."""
     return (yield Command("SET", shard.key(Key.ack), 1, "PX", 1, retry=True))
 

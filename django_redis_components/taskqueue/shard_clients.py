@@ -165,14 +165,17 @@ def _has_record(shard: Shard, task_id: str) -> Flow[bool]:
     return bool((yield Read("HEXISTS", shard.record(task_id), Field.queue)))
 
 
-def prompt_client(shard: Shard) -> SyncClient:
+def prompt_client(shard: Shard, timeout_s: float = TIMEOUT_S) -> SyncClient:
     """Return the client of a shard for a process that serves others too: it must not wait for one that is hung.
 
     Its requests are not repeated. The process does so when it tries the shard again.
+
+    Args:
+        timeout_s: seconds for each request.
     """
     if len(shards_of(shard.using)) == 1:
         return shard.client()
-    return connections.client_with_timeout(shard.alias, TIMEOUT_S, retries=0)
+    return connections.client_with_timeout(shard.alias, timeout_s, retries=0)
 
 
 def alias_for(shards: Sequence[Shard], key: Any) -> str:

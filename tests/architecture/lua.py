@@ -40,7 +40,7 @@ _DECLARATIONS = (
 )
 #: Keywords, libraries and functions of Lua and Redis.
 _LUA_NAMES = """
-    and break do else elseif end false for function if in local nil not or repeat return then true until while
+    and break do else elseif end error false for function if in local nil not or repeat return then true until while
     ipairs math pairs redis select string struct table tonumber tostring type unpack
 """
 _KNOWN = {*_LUA_NAMES.split(), *LEGEND}

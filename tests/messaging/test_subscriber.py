@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from django_redis_components.core.client import connections
+from django_redis_components.core.client.transport import SyncConnection
 from django_redis_components.core.keys import key
 from django_redis_components.messaging import Broadcast, Mailbox, subscriber
 from tests.core.slots import moving
@@ -75,8 +76,14 @@ def test_waiters_that_arrive_while_the_thread_ends_are_served(
             with contextlib.suppress(AssertionError):  # a correct thread ends first
                 eventually(lambda: subscriptions(redis_server) == 1, timeout_s=0.3)
 
+    def close(connection: SyncConnection) -> None:
+        close_connection(connection)
+        if threading.current_thread().name == "messages-default":
+            wait_while_the_thread_disconnects()
+
+    close_connection = SyncConnection.close
     monkeypatch.setattr(subscriber, "LINGER_S", 0.01)
-    monkeypatch.setattr(connections.client("default"), "reset_topology", wait_while_the_thread_disconnects)
+    monkeypatch.setattr(SyncConnection, "close", close)
     with Broadcast("first").subscribe():
         pass
     eventually(lambda: bool(waiters))
@@ -235,3 +242,32 @@ def test_waiters_are_woken_after_their_slot_has_moved(store: Store) -> None:
         Broadcast("o").publish("published by the new owner")
 
         assert [waiter.outcome() for waiter in waiters] == [True, "published by the new owner"]
+
+
+@pytest.mark.parametrize("store", ["cluster"], indirect=True)
+def test_only_the_node_whose_connection_was_lost_is_looked_up_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forgotten: list[object] = []
+    monkeypatch.setattr(connections.client("default"), "reset_topology", lambda key=None: forgotten.append(key))
+
+    with Broadcast("news").subscribe():
+        eventually(lambda: subscriptions(store) == 1)
+        for node in store.raw.get_primaries():
+            store.raw.get_redis_connection(node).execute_command("CLIENT", "KILL", "TYPE", "PUBSUB")
+        eventually(lambda: len(forgotten) == 1)
+        eventually(lambda: subscriptions(store) == 1)
+
+    assert [str(name).partition(":")[0] for name in forgotten] == [store.prefix.partition(":")[0]]  # the channel
+
+
+def test_no_node_is_looked_up_again_after_the_last_waiter(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    forgotten: list[object] = []
+    monkeypatch.setattr(subscriber, "LINGER_S", 0.01)
+    monkeypatch.setattr(connections.client("default"), "reset_topology", lambda key=None: forgotten.append(key))
+
+    with Broadcast("news").subscribe():
+        eventually(lambda: subscriptions(redis_server) == 1)
+    eventually(lambda: not any(thread.name == "messages-default" for thread in threading.enumerate()))
+
+    assert forgotten == []

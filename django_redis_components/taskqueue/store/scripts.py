@@ -99,10 +99,13 @@ UPDATE_TASK = _script(
 RESCHEDULE_TASKS = _script("admin/reschedule_tasks", args=("queue", "until_us", "due", "op", "ids*"))
 RENAME_TASKS = _script("admin/rename_tasks", args=("queue", "up_to_ms", "name", "op", "ids*"))
 MOVE_TASKS = _script("admin/move_tasks", args=("queue", "until_us", "target", "op", "ids*"))
-COUNT_MOVABLE = _script("admin/count_movable", args=("queue", "state", "until_us", "ids*"), reads_only=True)
-EXPORT_TASKS = _script("admin/export_tasks", args=("queue", "state", "until_us", "target", "op", "ids*"))
+COUNT_MOVABLE = _script(
+    "admin/count_movable", args=("queue", "state", "until_us", "is_target", "ids*"), reads_only=True
+)
+EXPORT_TASKS = _script("admin/export_tasks", args=("queue", "state", "until_us", "target", "op", "is_target", "ids*"))
 IMPORT_TASKS = _script("admin/import_tasks", args=("read_at_ms", "failed_ttl_ms", "tasks*"))
 FORGET_TASKS = _script("admin/forget_tasks", args=("tasks*",))
+RETURN_TASKS = _script("admin/return_tasks", args=("failed_ttl_ms", "tasks*"))
 CANCEL_TASKS = _script(
     "admin/cancel_tasks",
     args=("queue", "until_us", "ttl_ms", "force_ms", "op", "finished_limit", "finished_ttl_ms", "ids*"),

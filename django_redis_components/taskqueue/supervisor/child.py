@@ -268,8 +268,9 @@ class Child:
             if at <= now and self._must_terminate(task_id):
                 overdue.append((cancelled(task_id, token), "was cancelled and still runs"))
         runs: set[tuple[str, float]] = set()
+        cancelled_ids = {ack.id for ack, _ in overdue}
         for task_id, limit in self.heartbeat.hard_limits.items():
-            if limit.ends_at <= now and not self._is_final(task_id) and task_id not in {ack.id for ack, _ in overdue}:
+            if limit.ends_at <= now and not self._is_final(task_id) and task_id not in cancelled_ids:
                 ack = timed_out(task_id, limit.token, limit.limit_s, limit.retry_ms)
                 if (limit.token, limit.ends_at) in runs:  # of a batch, which is counted for its first call
                     ack = ack._replace(ran_us=-ack.ran_us)

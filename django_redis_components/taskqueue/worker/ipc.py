@@ -15,7 +15,7 @@ import mmap
 import os
 import struct
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from django_redis_components.taskqueue.pool import MAX_THREADS
@@ -77,7 +77,7 @@ class Heartbeat:
     quiet: bool = False
     restart_reason: str = ""
     no_reply_s: float | None = None
-    running: list[str] = dataclasses.field(default_factory=list)
+    running: Collection[str] = frozenset()
     hard_limits: dict[str, HardLimit] = dataclasses.field(default_factory=dict)
     sent_at: float = 0.0
     runs: list[WorkerRun] = dataclasses.field(default_factory=list)
@@ -89,13 +89,14 @@ class Heartbeat:
     def parse(cls, line: bytes) -> Heartbeat:
         """Parse a line written by `encode`."""
         heartbeat = cls(**json.loads(line))
+        heartbeat.running = frozenset(heartbeat.running)  # thousands may be asked for, one by one
         heartbeat.hard_limits = {task_id: HardLimit(*limit) for task_id, limit in heartbeat.hard_limits.items()}
         heartbeat.runs = [WorkerRun(*run) for run in heartbeat.runs]
         return heartbeat
 
     def encode(self) -> bytes:
         """Return it as a line of JSON."""
-        return json.dumps(vars(self)).encode() + b"\n"
+        return json.dumps({**vars(self), "running": list(self.running)}).encode() + b"\n"
 
 
 class ProcessCommand(NamedTuple):

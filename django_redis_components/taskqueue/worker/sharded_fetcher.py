@@ -5,7 +5,9 @@ before it, as of the last reply. A fetch goes to the shard with the lowest bound
 lowest one of the others. A bound is trusted for `TRUST_S`: so long may a task of an earlier queue wait for one of a
 later queue in another shard.
 
-A shard that does not answer is left out, and one thread tries it again. What concerns it stays in its fetcher.
+A shard that does not answer is left out, and one thread tries it again. What concerns it stays in its fetcher. All
+threads of a process may wait for the one that fetches, so it waits for a second at most, and for less if the shard has
+been fast.
 """
 
 from __future__ import annotations
@@ -16,12 +18,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, TimeoutError
 
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.outage_log import OutageLog, describe_error
-from django_redis_components.taskqueue.shard_clients import prompt_client
+from django_redis_components.taskqueue.shard_clients import TIMEOUT_S, prompt_client
 from django_redis_components.taskqueue.shards import Shard, shard_of_token, slot_of
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
@@ -32,6 +34,10 @@ T = TypeVar("T")
 
 #: Seconds for which a bound is trusted.
 TRUST_S = 0.02
+#: Seconds that a fetch waits for a shard whose replies of late took less than `FAST_S`. Of others see `prompt_client`.
+QUICK_S, FAST_S = 0.2, 0.05
+#: What remains of the longest reply time after each further reply: the longest of about a hundred counts.
+DECAY = 0.98
 #: Seconds between two tries to reach a shard that is away: the first ones, and later ones.
 FIRST_RETRY_S, MAX_RETRY_S = 0.1, 2.0
 
@@ -72,6 +78,7 @@ class _ShardFetcher(Fetcher):
         turn: the lower, the earlier it is asked, among shards with the same bound.
         is_away: whether it does not answer.
         is_tried: whether a thread tries it again.
+        is_quick: whether a fetch waits for `QUICK_S` only.
     """
 
     def __init__(
@@ -83,23 +90,48 @@ class _ShardFetcher(Fetcher):
         weights: Sequence[int],
         prefetched: PrefetchedLeases | None,
     ) -> None:
-        super().__init__(shard, prompt_client(shard), worker, queues, prefetched=prefetched)
+        self._prompt, self._quick = prompt_client(shard), prompt_client(shard, QUICK_S)
+        super().__init__(shard, self._prompt, worker, queues, prefetched=prefetched)
         self._order = self._shard_order = _ShardOrder(queues, weights)
         self.shard = shard
         self.slot = slot
         self.bound = self.turn = 0
         self.seen_at = 0.0
         self.is_away = self.is_tried = False
+        self._longest_s = TIMEOUT_S
         self.outage = OutageLog(logger.warning, logger.info, f"Shard {shard.name}: ")
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether a fetch waits for `QUICK_S` only."""
+        return self._client is self._quick
 
     def fetch_first(self, thread: str, want: int, queues: int) -> list[Job]:
         """Fetch from the first queues; see `fetch`."""
         self._shard_order.asked.count = queues
+        began_at = time.monotonic()
         jobs = self.fetch(thread + self.slot, want)
+        self._longest_s = max(time.monotonic() - began_at, self._longest_s * DECAY)
+        self._client = self._quick if self._longest_s < FAST_S else self._prompt
         for job in jobs:
             for each in (job, *job.others):
                 each.shard = self.shard
         return jobs
+
+    def note_outage(self, error: Exception) -> None:
+        """Log that the shard does not answer."""
+        self.outage.failed(f"Shard {self.shard.name}: {describe_error(error)}; the other shards are served.")
+
+    def be_patient(self) -> None:
+        """Wait for the next replies as long as for those of a slow shard."""
+        self._longest_s, self._client = TIMEOUT_S, self._prompt
+
+    def return_unanswered(self) -> None:
+        """Return the jobs of requests without a reply to their queue: the threads may not ask for them for long."""
+        for thread in list(self._unanswered):
+            self._shard_order.asked.count = 1
+            for job in self.fetch(thread, 1):
+                self.return_job(job)
 
     def current_bound(self, now: float, since: float) -> int:
         """Return the bound, or 0 if it is too old, or if a task is due.
@@ -257,6 +289,10 @@ class ShardedFetcher:
         """Return whether this shard does not answer."""
         return self._by_shard[shard].is_away
 
+    def is_quick(self, shard: Shard) -> bool:
+        """Return whether this shard has been fast, so that a fetch waits for it for `QUICK_S` only."""
+        return self._by_shard[shard].is_quick
+
     def _fetch(self, thread: str, want: int) -> list[Job]:
         """Ask one shard after another until one has jobs."""
         empty: set[_ShardFetcher] = set()
@@ -311,8 +347,10 @@ class ShardedFetcher:
             return operation()
         # Tested; but Python 3.11 stops tracing a frame that an error reaches through nested generators.
         except (RedisError, RedisComponentsError) as exc:  # pragma: no cover
-            part.outage.failed(f"Shard {part.shard.name}: {describe_error(exc)}; the other shards are served.")
+            if not (part.is_quick and isinstance(exc, TimeoutError)):  # else it may be slow: the next try tells
+                part.note_outage(exc)
             self._error = exc
+        part.be_patient()
         part.is_away = True
         self._try_again(part)
         return None
@@ -336,7 +374,9 @@ class ShardedFetcher:
             pause_s = min(MAX_RETRY_S, 2 * pause_s)
             try:
                 part.fetch(f"again{part.slot}", 0)
-            except (RedisError, RedisComponentsError):
+                part.return_unanswered()
+            except (RedisError, RedisComponentsError) as exc:
+                part.note_outage(exc)
                 continue
             except BaseException:  # without this thread the shard would be left out for ever
                 logger.exception("Shard %s cannot be tried again.", part.shard.name)

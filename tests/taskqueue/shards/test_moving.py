@@ -210,7 +210,8 @@ def test_what_must_stay_is_named(shards: TwoShards, capsys: pytest.CaptureFixtur
     assert raised.value.returncode == 1
     assert str(raised.value) == (
         "Not all tasks of the shard were moved. Queue 'high': 2 of flows, 1 with a unique key, 1 with a limit."
-        " Queue 'low': 1 with a unique key."
+        " Queue 'low': 1 with a unique key. Tasks with a unique key or a limit may be moved to shard 'b' when all new"
+        " tasks of their queue go there. Change the route, or let them run."
     )
     printed = capsys.readouterr()
     assert "Moved 1 task from shard 'default' to 'b'." in printed.out
@@ -474,6 +475,52 @@ def test_interrupted_move_must_be_completed_first(shards: TwoShards, settings: A
     assert recorded == [1]
 
 
+@pytest.mark.parametrize("fault", ["memory", "replica"])
+def test_nothing_is_taken_for_a_shard_that_accepts_no_writes(shards: TwoShards, fault: str) -> None:
+    high.enqueue(1)
+    if fault == "memory":
+        shards.b.raw.config_set("maxmemory", 1)
+    else:
+        shards.b.raw.execute_command("REPLICAOF", "127.0.0.1", "1")
+
+    with pytest.raises(CommandError):
+        call_command("redis", "shards", "move", "default", "b", "--yes")
+
+    assert (moving(shards), get_depth(shards)) == (0, 1)
+
+
+def test_error_says_how_many_tasks_do_not_run(shards: TwoShards) -> None:
+    for number in range(3):
+        high.enqueue(number)
+    shards.b.raw.execute_command("ACL", "SETUSER", "default", "-hset")
+
+    with pytest.raises(CommandError) as raised:
+        call_command("redis", "shards", "move", "default", "b", "--yes")
+
+    assert "no permissions to run the 'hset' command" in str(raised.value)
+    assert str(raised.value).endswith(
+        "The move was interrupted: 3 tasks of shard 'default' are on their way, and do not run. Repeat the command."
+    )
+    shards.b.raw.execute_command("ACL", "SETUSER", "default", "+hset")
+    assert move().moved == 3
+
+
+def test_move_without_a_reply_says_that_tasks_may_not_run(shards: TwoShards, monkeypatch: pytest.MonkeyPatch) -> None:
+    high.enqueue(1)
+    pause_at("after_read", shards.server_b.kill, monkeypatch)
+    with pytest.raises(
+        CommandError, match="The move was interrupted: 1 task of shard 'default' is on its way"
+    ) as raised:
+        call_command("redis", "shards", "move", "default", "b", "--yes")
+    assert raised.value.returncode == 3
+
+    shards.server_b.start()
+    high.enqueue(2)
+    pause_at("after_export", shards.server_a.kill, monkeypatch)
+    with pytest.raises(CommandError, match="was interrupted: up to 100 tasks of shard 'default' may be on their way"):
+        call_command("redis", "shards", "move", "default", "b", "--yes")
+
+
 # What other processes see
 
 
@@ -659,10 +706,10 @@ def test_copies_are_as_old_as_their_reading_in_each_part(shards: TwoShards, monk
     real = moves.import_tasks
 
     def import_tasks(shard: Any, part: Any, read_at_ms: int) -> Any:
-        now_ms, arrived = yield from real(shard, part, read_at_ms)
+        now_ms, *outcomes = yield from real(shard, part, read_at_ms)
         ages.append((read_at_ms, now_ms))
         eventually(lambda: shards.b.raw.time() > (now_ms // 1_000, now_ms % 1_000 * 1_000 + 1_999))
-        return now_ms, arrived
+        return now_ms, *outcomes
 
     monkeypatch.setattr(moves, "import_tasks", import_tasks)
     for number in range(3):

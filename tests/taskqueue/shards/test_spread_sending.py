@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -29,8 +30,9 @@ from django_redis_components.taskqueue import (
 )
 from django_redis_components.taskqueue.fields import Part
 from django_redis_components.taskqueue.shards import place, route_of
-from tests.support import Proxy
+from tests.support import Proxy, eventually
 from tests.support.asynchronous import run_async
+from tests.support.waiting import TIMEOUT_S
 from tests.taskqueue.shards.support import TwoShards, count_in, count_in_a, set_options
 from tests.taskqueue.tasks import add, note
 
@@ -208,6 +210,25 @@ def test_shard_that_hangs_is_left_out_after_one_error(shards: TwoShards, setting
 
     assert errors == 1  # its task may be in the shard that hangs, so it goes nowhere else
     assert count_in_a(shards) >= 9
+
+
+def test_calls_go_elsewhere_while_a_shard_keeps_one_waiting(
+    shards: TwoShards, proxied: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(routing, "SLOW_S", 0.0)
+    for number in range(4):
+        events.enqueue(number)
+    proxied.hold()
+    waiting = threading.Thread(target=lambda: [events.enqueue(number) for number in range(2)])
+    waiting.start()
+    eventually(lambda: count_in(shards)[1] == 3)  # and its reply is held
+
+    places_of_others = places(shards, [events.enqueue(number) for number in range(6)])
+    proxied.let_go()
+    waiting.join(TIMEOUT_S)
+
+    assert places_of_others == ["default"] * 6
+    assert set(places(shards, [events.enqueue(number) for number in range(2)])) == {"default", "b"}
 
 
 def test_task_whose_reply_was_lost_is_in_no_other_shard(shards: TwoShards, proxied: Proxy) -> None:

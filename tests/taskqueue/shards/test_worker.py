@@ -195,6 +195,40 @@ def test_shard_is_tried_again_when_no_thread_could_start(
     assert [job.id for job in eventually(lambda: take(fetcher))] == [result.id]
 
 
+def test_tasks_of_a_lost_reply_are_returned_when_their_shard_answers(shards: TwoShards) -> None:
+    fetcher = new_fetcher()
+    take(fetcher)
+    result = mail.enqueue(1)
+    os.kill(shards.server_b.pid, signal.SIGSTOP)
+    fetcher.note_wakeup(shards_of()[1])
+    assert fetcher.fetch("0", 1) == []
+
+    os.kill(shards.server_b.pid, signal.SIGCONT)  # it leases the task for the thread that waits no more
+    eventually(lambda: not fetcher.is_away(shards_of()[1]))
+
+    assert [job.id for job in eventually(lambda: fetcher.fetch("1", 1))] == [result.id]
+
+
+def test_shard_that_was_fast_is_left_out_soon(shards: TwoShards, caplog: pytest.LogCaptureFixture) -> None:
+    fetcher = new_fetcher()
+    eventually(lambda: fetcher.fetch("0", 1) or fetcher.is_quick(shards_of()[1]))
+    result = note.enqueue(1)
+    os.kill(shards.server_b.pid, signal.SIGSTOP)
+    fetcher.note_wakeup(shards_of()[1])
+    began = time.monotonic()
+
+    jobs = fetcher.fetch("0", 1)
+    waited_s = time.monotonic() - began
+    was_away = fetcher.is_away(shards_of()[1])
+    os.kill(shards.server_b.pid, signal.SIGCONT)
+    eventually(lambda: not fetcher.is_away(shards_of()[1]))
+
+    assert [job.id for job in jobs] == [result.id]
+    assert was_away
+    assert waited_s >= sharded_fetcher.QUICK_S
+    assert not fetcher.is_quick(shards_of()[1])
+
+
 def test_long_tasks_of_each_shard_keep_their_leases(shards: TwoShards, settings: Any, children: Children) -> None:
     set_options(settings, LEASE=2)
     worker = children.manage("runworker", "default", "mail", "--threads=2", env=SITE)

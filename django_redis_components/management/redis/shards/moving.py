@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from redis.exceptions import RedisError
+
+from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import Flow, Read
 from django_redis_components.core.settings import conf
 from django_redis_components.management.base import CommandResult
@@ -14,6 +17,7 @@ from django_redis_components.management.redis.queues.operations import count_of_
 from django_redis_components.taskqueue import failpoints
 from django_redis_components.taskqueue.fields import Part
 from django_redis_components.taskqueue.options import check_queue
+from django_redis_components.taskqueue.routing import ask_for_write
 from django_redis_components.taskqueue.shards import Shard, named, route_of
 from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, read_depths
 from django_redis_components.taskqueue.store import moves
@@ -27,7 +31,9 @@ _REASONS = {
     "flows": "of flows",
     "unique": "with a unique key",
     "limits": "with a limit",
+    "held": "with a limit that a running task holds",
     "groups": "of paused groups",
+    "refused": "whose unique key another task has in the other shard",
     "movable": "that changed meanwhile",
 }
 
@@ -96,6 +102,8 @@ class ShardMove:
         #: Tasks that enter a queue later are not moved: the command would not end while the route goes to the shard.
         self._until_us = self.source.run(_read_us(self.source))
         self.moved = 0
+        #: Tasks that the other shard has refused.
+        self._refused: set[str] = set()
 
     @property
     def direction(self) -> str:
@@ -154,7 +162,10 @@ class ShardMove:
     def _move(self, queue: str, state: str, ids: list[str], advance: Advance) -> bool:
         """Move these tasks, as far as another shard may take them; return whether it took any."""
         source, target = self.source, self.target
-        taken = source.run(moves.export_tasks(source, queue, state, self._until_us, target, ids))
+        target.run(ask_for_write(target))  # else the tasks would be in neither queue
+        is_target = self._is_target(queue)
+        ids = [each for each in ids if each not in self._refused]
+        taken = source.run(moves.export_tasks(source, queue, state, self._until_us, target, ids, is_target=is_target))
         failpoints.reach("after_export")
         self._drain(advance)
         return bool(taken)
@@ -169,8 +180,12 @@ class ShardMove:
             gone = [task for task in tasks if not task.arguments]
             forgotten = source.run(moves.forget_tasks(source, gone)) if gone else 0
             for part in moves.parts([task for task in tasks if task.arguments]):
-                now_ms, arrived = target.run(moves.import_tasks(target, part, read_at_ms))
+                now_ms, arrived, refused = target.run(moves.import_tasks(target, part, read_at_ms))
                 failpoints.reach("after_import")
+                if refused:
+                    source.run(moves.return_tasks(source, refused))
+                    target.run(moves.settle_arrivals(target, refused, now_ms, "/refused"))
+                    self._refused.update(task.id for task in refused)
                 if arrived:
                     moved = source.run(moves.forget_tasks(source, arrived))
                     failpoints.reach("after_forget")
@@ -199,10 +214,18 @@ class ShardMove:
         source, counts = self.source, Movable()
         for state in STATES:
             for ids in self._ids(queue, state):
-                counts += source.run(moves.count_movable(source, queue, state, self._until_us, ids))
+                rest = [each for each in ids if each not in self._refused]
+                counts.refused += len(ids) - len(rest)
+                counts += source.run(
+                    moves.count_movable(source, queue, state, self._until_us, rest, is_target=self._is_target(queue))
+                )
         [depth] = source.run(read_depths(source, queue))
         waiting = dataclasses.replace(counts, flows=counts.flows + depth.waiting)
         return Left(waiting, depth.running)
+
+    def _is_target(self, queue: str) -> bool:
+        """Return whether all new tasks of a queue go to the other shard."""
+        return route_of(queue, self.source.using) == (self.target,)
 
     def _has_room(self, queue: str, count: int) -> bool:
         """Return whether the other shard has room for this number of further failed tasks."""
@@ -230,15 +253,51 @@ def perform(move: ShardMove) -> CommandResult:
     Raises:
         ValueError, redis.exceptions.RedisError: see `ShardMove`.
     """
-    with progress("move", lambda: move.listed, "tasks") as advance:
-        left = move.perform(advance)
+    try:
+        with progress("move", lambda: move.listed, "tasks") as advance:
+            left = move.perform(advance)
+    except (RedisError, RedisComponentsError) as exc:
+        exc.args = (" ".join([str(exc), *_interruption(move)]),)
+        raise
     text = f"Moved {count_of_tasks(move.moved)} {move.direction}."
     note = _note(move)
     data = _data(move, move.moved, left, is_dry_run=False)
     if left:
         stays = " ".join(f"Queue {queue!r}: {each.text}." for queue, each in left.items())
-        return CommandResult(data, text, note=note, problem=f"Not all tasks of the shard were moved. {stays}")
+        problem = " ".join(["Not all tasks of the shard were moved.", stays, *_hints(move, left.values())])
+        return CommandResult(data, text, note=note, problem=problem)
     return CommandResult(data, text, note=note)
+
+
+def _interruption(move: ShardMove) -> Iterator[str]:
+    """Yield that tasks are in neither queue, after an error."""
+    source = move.source
+    try:
+        count = source.run(moves.count_moving(source))
+    except (RedisError, RedisComponentsError):
+        yield (
+            f"The move was interrupted: up to {moves.CHUNK} tasks of shard {source.name!r} may be on their way, and do"
+            " not run. Repeat the command."
+        )
+        return
+    if count:
+        verb = "is on its way, and does" if count == 1 else "are on their way, and do"
+        yield (
+            f"The move was interrupted: {count_of_tasks(count)} of shard {source.name!r} {verb} not run. Repeat the"
+            " command."
+        )
+
+
+def _hints(move: ShardMove, left: Iterable[Left]) -> Iterator[str]:
+    """Yield what to do about tasks that stay."""
+    staying = sum((each.tasks for each in left), Movable())
+    if staying.unique or staying.limits:
+        yield (
+            f"Tasks with a unique key or a limit may be moved to shard {move.target.name!r} when all new tasks of their"
+            " queue go there. Change the route, or let them run."
+        )
+    if staying.held or staying.refused:
+        yield "Repeat the command when those have finished."
 
 
 def _note(move: ShardMove) -> str:

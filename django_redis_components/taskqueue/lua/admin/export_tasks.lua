@@ -7,7 +7,8 @@
 -- ARGV[3] until_us  tasks that entered the queue, or failed, until then, in microseconds since the epoch
 -- ARGV[4] target  name of the other shard
 -- ARGV[5] op  id of the operation, new for each
--- ARGV[6..] ids  of tasks
+-- ARGV[6] is_target  1 if new tasks with the same unique keys and limits go to the other shard
+-- ARGV[7..] ids  of tasks
 -- DERIVED base:t:<id>, base:moving_task:<id> hashes, :errors lists, base:moving zset, base:q:<queue>:* lists, zsets and hashes,
 --         base:queues, :wakeup:* zsets, base:paused hash, base:reply:<op>, :sequence, :limit:*, :rate:* strings,
 --         base:holders:*, :concurrency_waiters:* zsets
@@ -20,6 +21,7 @@ local state = ARGV[2]
 local until_us = ARGV[3]
 local target = ARGV[4]
 local op = ARGV[5]
+local is_target = ARGV[6]
 -- @include flush
 -- @include idempotency
 -- @include movable
@@ -37,14 +39,14 @@ if earlier_note and string.match(earlier_note, "^%S+") ~= target then
 end
 
 local function is_movable(task)
-  return not reason_to_stay(ctx, task.id, queue)
+  return not reason_to_stay(ctx, task.id, queue, is_target)
 end
 
 local function take_failed(ids)
   local taken = {}
   for _, id in ipairs(ids) do
     local score = failed_ms(ctx, id, queue, until_us)
-    if score and not reason_to_stay(ctx, id, queue) then
+    if score and not reason_to_stay(ctx, id, queue, is_target) then
       redis.call("ZREM", queue_key(ctx, queue, P.failed), id)
       taken[#taken + 1] = { id = id, part = P.failed, score = score }
     end
@@ -71,7 +73,7 @@ local function set_aside(task, at_us)
   redis.call("ZADD", moving, at_us, task.id)
 end
 
-local ids = { unpack(ARGV, 6) }
+local ids = { unpack(ARGV, 7) }
 local tasks = state == S.failed and take_failed(ids) or take_pending(ctx, queue, ids, until_us, is_movable)
 for number, task in ipairs(tasks) do
   set_aside(task, ctx.now_us + number) -- in the order in which the other shard takes them

@@ -2,7 +2,7 @@
 -- @include placement
 -- @include times
 -- @lazy groups: enter_group
--- @lazy task_options: store_claim_and_expiry, store_limits
+-- @lazy task_options: store_claim_and_expiry, store_limits, read_holder
 
 -- Accept the task that args[first] to args[last] describe, as enqueue.lua takes it; nothing changes if it was accepted
 -- before. Return the time of acceptance, at_us for a new task, or {id, record} of another task that has the unique key,
@@ -19,7 +19,7 @@ local function accept_task(ctx, at_us, args, first, last)
   if claim ~= "" or expires ~= "" then
     local other = task_options().store_claim_and_expiry(ctx, at_us, due_ms, args, first, last)
     if other then
-      return { other, redis.call("HGETALL", task_key(ctx, other)) }
+      return { other, task_options().read_holder(ctx, other) }
     end
   end
   redis.call("HSET", record, F.queue, queue, F.enqueued_at_us, at_us, unpack(args, first + 6, last))

@@ -1,7 +1,7 @@
 -- Options that few tasks have: a unique key, an expiry, limits. To be included lazily.
 -- @include times
 -- @include limit_key
--- @lazy unique: acquire_key
+-- @lazy unique: acquire_key, holder_record
 -- @lazy unique_conflict: resolve
 
 -- Acquire the unique key. Return the id of the task that has it, if another does, changed as the claim says.
@@ -25,6 +25,11 @@ local function acquire_claim(ctx, at_us, due_ms, args, first, last)
     redis.call("HSET", task_key(ctx, id), F.unique_claim, manner_and_digest)
   end
   return other
+end
+
+-- Return the record of the task that has a unique key.
+local function read_holder(ctx, id)
+  return redis.call("HGETALL", (unique().holder_record(ctx, id)))
 end
 
 -- Write the unique claim and the expiry of the task that args[first] to args[last] describe, as enqueue.lua takes it.

@@ -20,9 +20,17 @@ local function was_purged(ctx, id, queue, state, placed_us)
     and not groups().rank_in_group(ctx, id, queue)
 end
 
+-- Return the key of the record of the task that has a unique key: one that is being moved to another shard keeps both.
+local function holder_record(ctx, id)
+  local record = task_key(ctx, id)
+  local is_moving = redis.call("HEXISTS", record, F.queue) == 0 and redis.call("HEXISTS", record, F.moving) == 1
+  return is_moving and base_key(ctx, K.moving_task, id) or record, is_moving
+end
+
 -- Return whether the task that has the key prevents a claim of this manner.
 local function blocks(ctx, id, manner)
-  local queue, state, enqueued_us, placed_us, expiry, worker_ids = unpack(redis.call("HMGET", task_key(ctx, id),
+  local record, is_moving = holder_record(ctx, id)
+  local queue, state, enqueued_us, placed_us, expiry, worker_ids = unpack(redis.call("HMGET", record,
     F.queue, F.state, F.enqueued_at_us, F.placed_at_us, F.expiry, F.worker_ids))
   if not queue or state == S.cancelled or state == S.expired then
     return false
@@ -33,7 +41,8 @@ local function blocks(ctx, id, manner)
   if state == S.running then
     return manner ~= "s"
   end
-  return not has_expired(ctx, expiry, worker_ids) and not was_purged(ctx, id, queue, state, placed_us or enqueued_us)
+  return not has_expired(ctx, expiry, worker_ids)
+    and (is_moving or not was_purged(ctx, id, queue, state, placed_us or enqueued_us))
 end
 
 -- Return the id of another task that has the key and prevents the claim, if there is one.
