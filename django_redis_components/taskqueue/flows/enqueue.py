@@ -259,8 +259,7 @@ def message_of(call: Any, metadata: dict[str, Any], task_id: str = "") -> tuple[
         if type(exc) not in (TypeError, ValueError):
             raise  # a subclass may need other arguments
         name, text = call.task.name, str(exc)
-        names_task = text.startswith(f"{name} ") or f" of {name} " in text
-        raise type(exc)(text if names_task else f"{name}: {text}") from None
+        raise type(exc)(text if f" {name} " in f" {text}" else f"{name}: {text}") from None
     if call.failure_action != "cancel":
         prepared[1].extra += (Field.on_failure, call.failure_action)
     if not call.failure_counts:
@@ -293,8 +292,7 @@ def _size_of(part: tuple[Any, ...]) -> int:
 
 def _chunks(parts: list[tuple[Any, ...]], most: int) -> Iterator[list[tuple[Any, ...]]]:
     """Split the tasks into chunks of bounded number and size: the server is blocked while it accepts a chunk."""
-    chunk: list[tuple[Any, ...]] = []
-    size = 0
+    chunk, size = list[tuple[Any, ...]](), 0
     for part in parts:
         chunk.append(part)
         size += _size_of(part)
