@@ -119,6 +119,7 @@ partial_flows                 zset    ids of flows of which some parts were sent
 flow_work                     zset    ids of large flows that start, or get their TTL          the poller
 outbox                        zset    tokens of sent rows of `contrib.outbox`, by time         its relay
 flow:<flow>                   hash    ids, followers, open parents and failures of its tasks   the flow, its results
+flow_steps:<flow>             list    what one of its tasks still has to start or to fail      the poller
 q:<queue>:waiting             zset    tasks that wait for others of their flows                the queue
 q:<queue>:limited             zset    tasks blocked by a limit, grouped by limit               the queue
 q:<queue>:reserved            hash    rate to the task that it allows to start next            the queue

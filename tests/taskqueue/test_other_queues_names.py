@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import copy
-import json
-import pickle
-from typing import Any
 
 import pytest
 
-from django_redis_components.taskqueue import Task
-from django_redis_components.taskqueue.options import TaskOptions
 from tests.taskqueue.tasks import add
 
 
@@ -43,9 +38,3 @@ def test_unknown_attribute_raises_without_a_hint() -> None:
 
 def test_task_can_be_copied() -> None:
     assert copy.copy(add) == copy.deepcopy(add) == add
-
-
-def test_task_of_an_importable_function_can_be_pickled() -> None:
-    made: Task[Any, Any, Any] = Task(func=json.dumps, name="json.dumps", declared_options=TaskOptions())
-
-    assert pickle.loads(pickle.dumps(made)) == made  # noqa: S301

@@ -22,9 +22,9 @@ from django_redis_components.core.stored_formats import (
 )
 from django_redis_components.core.text import counted
 from django_redis_components.management.base import EXIT_CODES, CommandResult, add_common, add_yes
+from django_redis_components.management.former_indexes import FormerIndex, count_former, delete_former
 from django_redis_components.management.progress import progress
 from django_redis_components.management.redis import groups
-from django_redis_components.management.redis.former_indexes import FormerIndex, count_former, delete_former
 from django_redis_components.management.tables import TextTable
 
 

@@ -173,7 +173,7 @@ class Execution:
     context: RunContext | None = None
     hides_text = False
     middleware: tuple[Middleware, ...] = ()
-    _task_context: TaskContext | None = None
+    task_context: TaskContext | None = None
 
     def __init__(self, job: Job, task: Any) -> None:
         self.job = job
@@ -296,7 +296,7 @@ class Execution:
 
     async def afinish(self, ack: Ack, exc: BaseException | None = None) -> Ack:
         """See `finish`; middleware is notified in the coroutine's synchronous thread, and may use the ORM."""
-        if not self.middleware and (self._task_context is None or not self._task_context._is_pending):
+        if not self.middleware and (self.task_context is None or not self.task_context._is_pending):
             return self.finish(ack, exc)
         ack, report = self._after(ack), self._report
         try:
@@ -306,11 +306,11 @@ class Execution:
         return ack
 
     def _set_contexts(self, result: TaskResult, context: TaskContext | None) -> None:
-        self._task_context = context
+        self.task_context = context
         self.context = RunContext(result, self.job, self.args, self.kwargs, self._options)
 
     def _arguments_of(self, run: RunContext) -> list[Any]:
-        return run.args if self._task_context is None else [self._task_context, *run.args]
+        return run.args if self.task_context is None else [self.task_context, *run.args]
 
     def _after(self, ack: Ack) -> Ack:
         if ack.outcome not in (SUCCEEDED, Outcome.unregistered):
@@ -329,9 +329,9 @@ class Execution:
         except BaseException as new:  # noqa: BLE001 - it is logged
             run_log.log_error(self.job, new, "The outcome of task %s (%s) cannot be logged.", ack.id, ack.outcome)
         try:
-            if self._task_context is not None:
+            if self.task_context is not None:
                 with logs.about(self.job):
-                    self._task_context._flush()
+                    self.task_context._flush()
         except BaseException as new:  # noqa: BLE001 - it is logged
             run_log.log_error(self.job, new, "The progress of task %s cannot be written (%s).", ack.id, ack.outcome)
         if self.context is not None:

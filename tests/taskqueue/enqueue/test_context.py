@@ -251,7 +251,8 @@ def test_progress_is_written_after_an_outage(
     execution = Execution(job, proxied)
     execution.start()
     execution.read()
-    attempt = execution.args[0]
+    attempt = execution.task_context
+    assert attempt is not None
 
     proxy.stop_accepting()
     proxy.cut()

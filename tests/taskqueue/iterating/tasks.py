@@ -33,7 +33,7 @@ def wait_until_asked_to_stop(store: Store, name: str) -> None:
     eventually(lambda: store.raw.exists(f"{store.prefix}:asked:{name}"))
 
 
-@task(takes_context=True, backoff=0)
+@task(takes_context=True)
 def go_through(
     context: TaskContext, name: str, count: int, pause_at: int = -1, item_s: float = 0, **options: Any
 ) -> str:
@@ -51,7 +51,7 @@ def go_through(
     return name
 
 
-@task(takes_context=True, backoff=0)
+@task(takes_context=True)
 async def go_through_async(
     context: TaskContext, name: str, count: int, pause_at: int = -1, item_s: float = 0, **options: Any
 ) -> str:

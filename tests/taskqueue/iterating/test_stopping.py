@@ -189,7 +189,7 @@ def test_item_that_is_longer_than_the_grace_period_runs_again(
 
 def test_hard_time_limit_continues_at_the_cursor_in_the_next_attempt(redis_server: Store, children: Children) -> None:
     worker_of(children)
-    result = go_through.using(timeout=(None, 0.5), max_attempts=2).enqueue("a", 20, pause_at=7, save_every=1)
+    result = go_through.using(timeout=(None, 0.5), max_attempts=2, backoff=0).enqueue("a", 20, pause_at=7, save_every=1)
     held = Held(redis_server, "a")
     held.started()
     eventually(lambda: (result.refresh(), result.attempts)[1] == 2 or held.starts() == 2)
@@ -203,7 +203,7 @@ def test_hard_time_limit_continues_at_the_cursor_in_the_next_attempt(redis_serve
 
 @BOTH
 def test_soft_time_limit_continues_after_the_last_item_that_is_done(redis_server: Store, made: Any) -> None:
-    result = made.using(timeout=(0.3, None), max_attempts=2).enqueue("a", 20, pause_at=7)
+    result = made.using(timeout=(0.3, None), max_attempts=2, backoff=0).enqueue("a", 20, pause_at=7)
     with running_worker():
         held = Held(redis_server, "a")
         eventually(lambda: held.starts() == 2)

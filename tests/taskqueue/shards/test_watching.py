@@ -84,7 +84,9 @@ def test_move_that_was_interrupted_is_a_problem_until_it_is_completed(
 ) -> None:
     source, target = shards_of()
     ids = [note.using(queue_name="high").enqueue(number).id for number in range(2)]
-    source.run(moves.export_tasks(source, "high", "ready", int(time.time() * 1e6) + 60_000_000, target, ids))
+    source.run(
+        moves.export_tasks(source, "high", "ready", int(time.time() * 1e6) + 60_000_000, target, ids, is_target=True)
+    )
 
     watcher = watch(rounds=2)
     assert problems(admin_client, "move_interrupted") == [], "it may run"
@@ -108,7 +110,11 @@ def test_move_that_was_interrupted_in_another_shard_names_it(
     monkeypatch.setattr(watched_moves, "LEFT_S", 0.0)
     target, source = shards_of()
     [there], _ = in_both(settings, 1)
-    source.run(moves.export_tasks(source, "mail", "ready", int(time.time() * 1e6) + 60_000_000, target, [there]))
+    source.run(
+        moves.export_tasks(
+            source, "mail", "ready", int(time.time() * 1e6) + 60_000_000, target, [there], is_target=True
+        )
+    )
 
     watch()
 

@@ -116,7 +116,7 @@ def test_expiry_that_has_passed_is_refused(store: Store) -> None:
     result = note.enqueue(1)
 
     with pytest.raises(
-        InvalidTask, match=r"^expires=datetime.*: this time has passed\. cancel\(\) cancels the task\.$"
+        InvalidTask, match=r"^expires=[\d-]+ [\d:.]+\+00:00: this time has passed\. cancel\(\) cancels the task\.$"
     ):
         result.update(args=[2], expires=datetime.now(UTC) - timedelta(seconds=1))
 
