@@ -117,7 +117,7 @@ def test_every_key_has_a_ttl_and_one_hash_tag(store: Store, tmp_path: Path) -> N
 
 @pytest.mark.contract
 def test_file_expires_after_its_ttl(store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    logs = new_channel(["a", "b"], ttl=0.2)
+    logs = new_channel(["a", "b"], ttl=1)
     logs.publish(write(tmp_path / "x", b"x" * 5_000))
     [file] = logs.consumer("a").files(timeout=0)
     file.done()
