@@ -17,9 +17,10 @@ from django_redis_components.taskqueue.shards import home
 from django_redis_components.testing import drain
 from tests.support.processes import Children
 from tests.support.waiting import TIMEOUT_S, eventually
+from tests.taskqueue.schedulers import announced, at, next_round, poller_of, scheduler_of
 from tests.taskqueue.shards.moves import POINTS, alone, later, move, set_route
 from tests.taskqueue.shards.support import TwoShards
-from tests.taskqueue.support import Held, running_worker
+from tests.taskqueue.support import Held, running_worker, server_ms
 from tests.taskqueue.tasks import fail, hold, note, recorded
 
 for_an_hour = Unique(until=3_600)
@@ -176,6 +177,55 @@ def test_call_that_would_change_a_task_on_its_way_is_refused(
 
     drain("high", advance=True)
     assert recorded == ["first"]
+
+
+def test_call_of_many_that_would_change_a_task_on_its_way_accepts_none(
+    shards: TwoShards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those before it would have a record and their key, and be in no list."""
+
+    def replace() -> None:
+        set_route(None)
+        with pytest.raises(ResponseError, match="is being moved to another shard: it was not changed"):
+            last.enqueue_many([(("new",), {}), (("moving",), {})])
+        set_route("b")
+
+    last = note.using(queue_name="high", unique=Unique(until="started", on_conflict="replace"))
+    last.enqueue("moving")
+    set_route("b")
+    do_at("after_read", replace, monkeypatch)
+    assert move().moved == 1
+    assert count_keys(shards) == (0, 1)
+
+    set_route(None)
+    assert [each.is_duplicate for each in last.enqueue_many([(("new",), {}), (("moving",), {})])] == [False, False]
+    drain("high")
+    assert sorted(recorded) == ["moving", "moving", "new"]
+
+
+def test_schedule_sends_later_what_would_change_a_task_on_its_way(
+    shards: TwoShards, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fire() -> None:
+        set_route(None)
+        next_round(poller)
+        set_route("b")
+
+    last = note.using(queue_name="high", unique=Unique(key="k", until="started", on_conflict="replace"))
+    now_ms = int(server_ms(shards.a))
+    poller = poller_of(at(now_ms - 20, task=last))
+    announced(poller, shards.a, last_ms=now_ms - 1_000)
+    last.enqueue("moving")
+    set_route("b")
+    do_at("after_read", fire, monkeypatch)
+    assert move().moved == 1
+    assert "Cannot enqueue schedule s: Redis rejected it (TASKMOVING" in caplog.text
+
+    set_route(None)
+    scheduler_of(poller).invalidate()
+    next_round(poller)
+    drain("high")
+    assert sorted(recorded) == ["moving", "s"]
 
 
 def test_keys_and_limits_stay_exact_when_moves_are_killed(shards: TwoShards, children: Children) -> None:
