@@ -11,9 +11,11 @@ import pytest
 from django.core.management import CommandError, call_command
 from redis.exceptions import ResponseError
 
+from django_redis_components.core.protocol import Wait
 from django_redis_components.taskqueue import Concurrency, Rate, Unique, failpoints, get_result
 from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.store import task_records
 from django_redis_components.testing import drain
 from tests.support.processes import Children
 from tests.support.waiting import TIMEOUT_S, eventually
@@ -137,6 +139,28 @@ def test_task_is_returned_if_another_one_has_its_key_there(shards: TwoShards) ->
     assert move().moved == 1
     assert count_keys(shards) == (1, 2)
     assert later.enqueue(1).id == first.id
+
+
+def test_task_that_is_returned_is_waited_for(shards: TwoShards, monkeypatch: pytest.MonkeyPatch) -> None:
+    def continue_until_wait(reply: Any = None) -> None:
+        request = waiting.send(reply)
+        while not isinstance(request, Wait):
+            request = waiting.send(request.perform(home().client()))
+
+    first = later.enqueue(1)
+    set_route("b")
+    later.enqueue(1)
+    waiting = task_records.wait(home(), first.id, TIMEOUT_S)
+    do_at("after_read", continue_until_wait, monkeypatch)
+    refused_move()
+
+    continue_until_wait()
+
+    drain("high", advance=True)
+    with pytest.raises(StopIteration) as stopped:
+        continue_until_wait()
+    record, _ = stopped.value.value
+    assert record["state"] == b"successful"
 
 
 def test_refusal_that_is_read_late_returns_nothing_twice(shards: TwoShards, monkeypatch: pytest.MonkeyPatch) -> None:
