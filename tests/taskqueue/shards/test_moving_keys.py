@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
 from redis.exceptions import ResponseError
 
-from django_redis_components.core.protocol import Wait
+from django_redis_components.core.protocol import Command, Wait, run
 from django_redis_components.taskqueue import Concurrency, Rate, Unique, failpoints, get_result
 from django_redis_components.taskqueue.fields import Key
-from django_redis_components.taskqueue.shards import home
-from django_redis_components.taskqueue.store import task_records
+from django_redis_components.taskqueue.shards import home, named
+from django_redis_components.taskqueue.store import moves, task_records
 from django_redis_components.testing import drain
 from tests.support.processes import Children
 from tests.support.waiting import TIMEOUT_S, eventually
@@ -250,6 +250,32 @@ def test_schedule_sends_later_what_would_change_a_task_on_its_way(
     next_round(poller)
     drain("high")
     assert sorted(recorded) == ["moving", "s"]
+
+
+def test_task_moves_if_its_key_expires_while_it_is_read(shards: TwoShards) -> None:
+    class Expiring:
+        """Keys expire between the commands that read them."""
+
+        def execute_many(self, requests: Sequence[Command]) -> list[Any]:
+            return [self.execute(each) for each in requests]
+
+        def execute(self, request: Command) -> Any:
+            reply = source.client().execute(request)
+            if request.args[0] == "GET":
+                shards.a.raw.delete(request.args[1])
+            return reply
+
+    source, target = home(), named("b", "default")
+    timed = later.using(unique=for_an_hour).enqueue(1)
+    until_us = int(server_ms(shards.a) + 1_000) * 1_000
+    assert source.run(moves.export_tasks(source, "high", "scheduled", until_us, target, [timed.id], is_target=True))
+    client: Any = Expiring()
+
+    tasks = run(client, moves.read_moving(source))
+    _, arrived, refused = target.run(moves.import_tasks(target, tasks, target.run(moves.read_ms(target))))
+
+    assert ([task.id for task in arrived], refused) == ([timed.id], [])
+    assert count_keys(shards) == (0, 0)
 
 
 def test_keys_and_limits_stay_exact_when_moves_are_killed(shards: TwoShards, children: Children) -> None:
