@@ -13,7 +13,7 @@ from redis.exceptions import ResponseError
 
 from django_redis_components.core.protocol import Command, Wait, run
 from django_redis_components.taskqueue import Concurrency, Rate, Unique, failpoints, get_result
-from django_redis_components.taskqueue.fields import Key
+from django_redis_components.taskqueue.fields import Field, Key
 from django_redis_components.taskqueue.shards import home, named
 from django_redis_components.taskqueue.store import moves, task_records
 from django_redis_components.testing import drain
@@ -160,7 +160,7 @@ def test_task_that_is_returned_is_waited_for(shards: TwoShards, monkeypatch: pyt
     with pytest.raises(StopIteration) as stopped:
         continue_until_wait()
     record, _ = stopped.value.value
-    assert record["state"] == b"successful"
+    assert record[Field.state] == b"successful"
 
 
 def test_refusal_that_is_read_late_returns_nothing_twice(shards: TwoShards, monkeypatch: pytest.MonkeyPatch) -> None:
