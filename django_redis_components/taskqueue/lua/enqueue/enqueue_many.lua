@@ -10,6 +10,7 @@
 -- Cost: O(tasks) times that of enqueue.lua
 local base = KEYS[1]
 -- @include accept
+-- @lazy task_options: check_conflict
 
 local ctx = new_context(base)
 

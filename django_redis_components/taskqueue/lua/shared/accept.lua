@@ -2,7 +2,7 @@
 -- @include placement
 -- @include times
 -- @lazy groups: enter_group
--- @lazy task_options: store_claim_and_expiry, store_limits, read_holder, check_conflict
+-- @lazy task_options: store_claim_and_expiry, store_limits, read_holder
 
 -- Accept the task that args[first] to args[last] describe, as enqueue.lua takes it; nothing changes if it was accepted
 -- before. Return the time of acceptance, at_us for a new task, or {id, record} of another task that has the unique key,
