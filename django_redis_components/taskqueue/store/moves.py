@@ -217,7 +217,8 @@ def _read_exact(shard: Shard, ids: Sequence[str], records: Sequence[Fields]) -> 
     replies = (yield Batch(reads)) if reads else []
     for number, (task_id, _) in enumerate(keyed):
         holder, key_ms, next_ms = replies[number * 3 : number * 3 + 3]
-        found[task_id] = (key_ms if holder == task_id.encode() else 0, max(0, next_ms))
+        has_key = holder == task_id.encode() and key_ms != -2  # else it has expired between the two reads
+        found[task_id] = (key_ms if has_key else 0, max(0, next_ms))
     return found
 
 

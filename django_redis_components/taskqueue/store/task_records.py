@@ -231,27 +231,29 @@ def wait(shard: Shard, task_id: str, timeout: Seconds | None) -> Flow[tuple[Fiel
     Raises:
         TaskResultDoesNotExist: the result has expired, or another shard has the task by now.
     """
-    allowed_s = float("inf") if timeout is None else to_seconds(timeout, "timeout", zero=True)
-    deadline = time.monotonic() + allowed_s
-    state = b""
-    seen = yield BoundedSlotWait(allowed_s, REGISTER_WAITER(record=shard.record(task_id)))
-    while seen == 0:
-        remaining_s = deadline - time.monotonic()
-        if remaining_s <= 0:
-            why = "it has not started" if state in _NOT_STARTED else f"it is {state.decode()}"
-            raise WaitTimeout(f"Task {task_id} had not finished after {timeout} s: {why}.")
-        yield Wait(f"{shard.record(task_id)}:done", min(remaining_s, LOOK_AGAIN_S))
-        look = Read("HMGET", shard.record(task_id), Field.queue, Field.state)
-        queue, state = yield BoundedSlotWait(deadline - time.monotonic(), look)
-        seen = 1 if queue is None or is_final(state) else 0
-    record, failures = yield from read(shard, task_id)
-    while Field.moving in record and not is_final(record.get(Field.state)):  # another shard has it soon
-        remaining_s = deadline - time.monotonic()
-        if remaining_s <= 0:
-            raise WaitTimeout(f"Task {task_id} had not finished after {timeout} s: it is being moved to another shard.")
-        yield Wait(f"{shard.record(task_id)}:done", min(remaining_s, MOVING_S))
+    deadline = time.monotonic() + (float("inf") if timeout is None else to_seconds(timeout, "timeout", zero=True))
+    while True:
+        state = b""
+        seen = yield BoundedSlotWait(deadline - time.monotonic(), REGISTER_WAITER(record=shard.record(task_id)))
+        while seen == 0:
+            remaining_s = deadline - time.monotonic()
+            if remaining_s <= 0:
+                why = "it has not started" if state in _NOT_STARTED else f"it is {state.decode()}"
+                raise WaitTimeout(f"Task {task_id} had not finished after {timeout} s: {why}.")
+            yield Wait(f"{shard.record(task_id)}:done", min(remaining_s, LOOK_AGAIN_S))
+            look = Read("HMGET", shard.record(task_id), Field.queue, Field.state)
+            queue, state = yield BoundedSlotWait(deadline - time.monotonic(), look)
+            seen = 1 if queue is None or is_final(state) else 0
         record, failures = yield from read(shard, task_id)
-    return record, failures
+        while Field.moving in record and not is_final(record.get(Field.state)):  # another shard has it soon
+            remaining_s = deadline - time.monotonic()
+            if remaining_s <= 0:
+                why = "it is being moved to another shard"
+                raise WaitTimeout(f"Task {task_id} had not finished after {timeout} s: {why}.")
+            yield Wait(f"{shard.record(task_id)}:done", min(remaining_s, MOVING_S))
+            record, failures = yield from read(shard, task_id)
+        if is_final(record.get(Field.state)):  # else the other shard has refused it
+            return record, failures
 
 
 def fields_of(pairs: Sequence[bytes]) -> Fields:

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
 from redis.exceptions import ResponseError
 
+from django_redis_components.core.protocol import Command, Wait, run
 from django_redis_components.taskqueue import Concurrency, Rate, Unique, failpoints, get_result
-from django_redis_components.taskqueue.fields import Key
-from django_redis_components.taskqueue.shards import home
+from django_redis_components.taskqueue.fields import Field, Key
+from django_redis_components.taskqueue.shards import home, named
+from django_redis_components.taskqueue.store import moves, task_records
 from django_redis_components.testing import drain
 from tests.support.processes import Children
 from tests.support.waiting import TIMEOUT_S, eventually
+from tests.taskqueue.schedulers import announced, at, next_round, poller_of, scheduler_of
 from tests.taskqueue.shards.moves import POINTS, alone, later, move, set_route
 from tests.taskqueue.shards.support import TwoShards
-from tests.taskqueue.support import Held, running_worker
+from tests.taskqueue.support import Held, running_worker, server_ms
 from tests.taskqueue.tasks import fail, hold, note, recorded
 
 for_an_hour = Unique(until=3_600)
@@ -138,6 +141,28 @@ def test_task_is_returned_if_another_one_has_its_key_there(shards: TwoShards) ->
     assert later.enqueue(1).id == first.id
 
 
+def test_task_that_is_returned_is_waited_for(shards: TwoShards, monkeypatch: pytest.MonkeyPatch) -> None:
+    def continue_until_wait(reply: Any = None) -> None:
+        request = waiting.send(reply)
+        while not isinstance(request, Wait):
+            request = waiting.send(request.perform(home().client()))
+
+    first = later.enqueue(1)
+    set_route("b")
+    later.enqueue(1)
+    waiting = task_records.wait(home(), first.id, TIMEOUT_S)
+    do_at("after_read", continue_until_wait, monkeypatch)
+    refused_move()
+
+    continue_until_wait()
+
+    drain("high", advance=True)
+    with pytest.raises(StopIteration) as stopped:
+        continue_until_wait()
+    record, _ = stopped.value.value
+    assert record[Field.state] == b"successful"
+
+
 def test_refusal_that_is_read_late_returns_nothing_twice(shards: TwoShards, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process stops after it. The other task is cancelled, and a second process moves the first one."""
 
@@ -176,6 +201,81 @@ def test_call_that_would_change_a_task_on_its_way_is_refused(
 
     drain("high", advance=True)
     assert recorded == ["first"]
+
+
+def test_call_of_many_that_would_change_a_task_on_its_way_accepts_none(
+    shards: TwoShards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those before it would have a record and their key, and be in no list."""
+
+    def replace() -> None:
+        set_route(None)
+        with pytest.raises(ResponseError, match="is being moved to another shard: it was not changed"):
+            last.enqueue_many([(("new",), {}), (("moving",), {})])
+        set_route("b")
+
+    last = note.using(queue_name="high", unique=Unique(until="started", on_conflict="replace"))
+    last.enqueue("moving")
+    set_route("b")
+    do_at("after_read", replace, monkeypatch)
+    assert move().moved == 1
+    assert count_keys(shards) == (0, 1)
+
+    set_route(None)
+    assert [each.is_duplicate for each in last.enqueue_many([(("new",), {}), (("moving",), {})])] == [False, False]
+    drain("high")
+    assert sorted(recorded) == ["moving", "moving", "new"]
+
+
+def test_schedule_sends_later_what_would_change_a_task_on_its_way(
+    shards: TwoShards, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fire() -> None:
+        set_route(None)
+        next_round(poller)
+        set_route("b")
+
+    last = note.using(queue_name="high", unique=Unique(key="k", until="started", on_conflict="replace"))
+    now_ms = int(server_ms(shards.a))
+    poller = poller_of(at(now_ms - 20, task=last))
+    announced(poller, shards.a, last_ms=now_ms - 1_000)
+    last.enqueue("moving")
+    set_route("b")
+    do_at("after_read", fire, monkeypatch)
+    assert move().moved == 1
+    assert "Cannot enqueue schedule s: Redis rejected it (TASKMOVING" in caplog.text
+
+    set_route(None)
+    scheduler_of(poller).invalidate()
+    next_round(poller)
+    drain("high")
+    assert sorted(recorded) == ["moving", "s"]
+
+
+def test_task_moves_if_its_key_expires_while_it_is_read(shards: TwoShards) -> None:
+    class Expiring:
+        """Keys expire between the commands that read them."""
+
+        def execute_many(self, requests: Sequence[Command]) -> list[Any]:
+            return [self.execute(each) for each in requests]
+
+        def execute(self, request: Command) -> Any:
+            reply = source.client().execute(request)
+            if request.args[0] == "GET":
+                shards.a.raw.delete(request.args[1])
+            return reply
+
+    source, target = home(), named("b", "default")
+    timed = later.using(unique=for_an_hour).enqueue(1)
+    until_us = int(server_ms(shards.a) + 1_000) * 1_000
+    assert source.run(moves.export_tasks(source, "high", "scheduled", until_us, target, [timed.id], is_target=True))
+    client: Any = Expiring()
+
+    tasks = run(client, moves.read_moving(source))
+    _, arrived, refused = target.run(moves.import_tasks(target, tasks, target.run(moves.read_ms(target))))
+
+    assert ([task.id for task in arrived], refused) == ([timed.id], [])
+    assert count_keys(shards) == (0, 0)
 
 
 def test_keys_and_limits_stay_exact_when_moves_are_killed(shards: TwoShards, children: Children) -> None:

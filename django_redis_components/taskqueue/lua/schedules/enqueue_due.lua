@@ -43,11 +43,16 @@ if count > 0 and sent >= count then
   redis.call("HSET", schedule_key, "next", 0)
   return { 4, last_ms }
 end
+local is_paused = redis.call("HEXISTS", base_key(ctx, K.paused_schedules), name) == 1
+local accepted, ready_queue
+if not is_paused then
+  accepted, ready_queue = accept_task(ctx, ctx.now_us, ARGV, 6, #ARGV)
+end
+-- Behind an error of the task: the due time is tried again.
 redis.call("HSET", schedule_key, "last", due_ms, "next", next_ms)
-if redis.call("HEXISTS", base_key(ctx, K.paused_schedules), name) == 1 then
+if is_paused then
   return { 3, due_ms }
 end
-local accepted, ready_queue = accept_task(ctx, ctx.now_us, ARGV, 6, #ARGV)
 if ready_queue then
   push_ready(ctx, ready_queue, 1, task_id)
 end

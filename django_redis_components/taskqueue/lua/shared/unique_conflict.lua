@@ -100,12 +100,17 @@ local function extend(ctx, id, call)
   place_scheduled(ctx, id, queue, call.due_ms)
 end
 
+-- Raise an error if the task that a call would change is being moved: the other shard may have a copy already.
+local function check_place(ctx, id)
+  if redis.call("HEXISTS", task_key(ctx, id), F.moving) == 1 then
+    error(redis.error_reply("TASKMOVING The task with the unique key is being moved to another shard: it was not changed."))
+  end
+end
+
 -- Apply a call to the task that has its unique key, if that task is pending. `call`: id, queue, due_ms, priority, claim, ttl_ms,
 -- expires, at_us, fields; and max_wait_ms, if the task must be due by that time after its first call.
 local function resolve(ctx, id, on_conflict, call)
-  if redis.call("HEXISTS", task_key(ctx, id), F.moving) == 1 then -- the other shard may have a copy already
-    error(redis.error_reply("TASKMOVING The task with the unique key is being moved to another shard: it was not changed."))
-  end
+  check_place(ctx, id)
   local state, accepted_us = unpack(redis.call("HMGET", task_key(ctx, id), F.state, F.enqueued_at_us))
   if state ~= S.running and not is_final(state) then
     if call.max_wait_ms then
