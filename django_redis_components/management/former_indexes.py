@@ -27,7 +27,7 @@ from django_redis_components.search.model_search import registered as registered
 #: Keys that one SCAN looks at.
 COUNT = 1_000
 
-_KEY = re.compile(r"(autocomplete|search):\{(.*)\}:(v[0-9]+(?:\.[0-9]+)*)(-\w+)?:.*", re.DOTALL)
+_KEY = re.compile(r"(autocomplete|search):\{([^}]*)\}:(v[0-9]+(?:\.[0-9]+)*)(-\w+)?:.*", re.DOTALL)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, order=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +13,10 @@ from django.core.management import CommandError, call_command
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.client import retry as recovery
+from django_redis_components.core.client.budget import page_budget
 from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.client.exceptions import NotConnected
+from django_redis_components.core.client.topology import topology_of
 from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.exceptions import UnsupportedServer
 from django_redis_components.core.keys import key
@@ -189,6 +192,61 @@ def test_no_retry_starts_after_the_socket_timeout(
 
 
 # A server that is unavailable
+
+
+def test_script_is_loaded_when_the_budget_of_the_page_is_used_up(redis_server: Store) -> None:
+    """A reply that arrives at once is waited for in any case; see `page_budget`."""
+    connections.client().execute(script_call())  # opens the connection, which the budget does not allow
+    redis_server.raw.script_flush()
+
+    with page_budget(0.001) as budget:
+        budget.spend(1)
+        outcome = replies_or_timeout(lambda: connections.client().execute(script_call()))
+
+    assert outcome in ([2, 42], TimeoutError)
+
+
+@pytest.mark.parametrize("is_batch", [False, True])
+def test_script_is_loaded_after_the_time_limit_of_the_request(redis_server: Store, is_batch: bool) -> None:
+    client, call = connections.client(), script_call()
+    limits = recovery.RetryLimits(client.endpoint.settings, time.monotonic() - 60)
+    unknown = redis.exceptions.NoScriptError("No matching script.")
+    topology = topology_of(client.endpoint)
+
+    if is_batch:
+        steps = recovery.recover_many([call], [unknown], topology, limits)
+    else:
+        steps = recovery.recover(call, unknown, topology, limits)
+    sent = next(steps)
+
+    assert isinstance(sent, recovery.SendCommands)
+    assert [each[0] for each in sent.commands] == ["EVAL"]
+    assert 0 < limits.left_s() <= recovery.SCRIPT_S
+    with pytest.raises((redis.TimeoutError, StopIteration)) as caught:
+        steps.throw(redis.TimeoutError("did not answer"))
+    outcome = caught.value.value[0] if isinstance(caught.value, StopIteration) else caught.value
+    assert isinstance(outcome, redis.TimeoutError)
+
+
+def test_no_other_request_of_a_batch_is_sent_after_the_time_limit(redis_server: Store) -> None:
+    client, read = connections.client(), Read("GET", key("r", "n"))
+    limits = recovery.RetryLimits(client.endpoint.settings, time.monotonic() - 60)
+    errors = [redis.exceptions.NoScriptError("No matching script."), redis.TimeoutError("did not answer")]
+
+    steps = recovery.recover_many([script_call(), read], errors, topology_of(client.endpoint), limits)
+
+    assert [each[0] for each in next(steps).commands] == ["EVAL"]
+    with pytest.raises(StopIteration) as end:
+        steps.send([[2, 42]])
+    assert end.value.value == [[2, 42], errors[1]]
+
+
+def replies_or_timeout(ask: Callable[[], Any]) -> Any:
+    """Return the reply, or the class of the error of a server that is too slow for the test."""
+    try:
+        return ask()
+    except redis.TimeoutError:
+        return TimeoutError
 
 
 def test_client_recovers_after_an_outage(own_server: Store, drive: Driver) -> None:

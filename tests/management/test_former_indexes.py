@@ -23,7 +23,14 @@ FORMER = (
     "autocomplete:{members of:8}:v2:lex",
     "autocomplete:{cities}:v3.2:lex",
 )
-OTHER = ("search:{notes}:v99:state", "autocomplete:{cities}:v99.1:lex", "locks:{v1}:v1:x", "search:{a}:check")
+OTHER = (
+    "search:{notes}:v99:state",
+    "search:{notes}:v99:d:}:v1:state",
+    "autocomplete:{cities}:v99.1:d:}:v3:x",
+    "autocomplete:{cities}:v99.1:lex",
+    "locks:{v1}:v1:x",
+    "search:{a}:check",
+)
 
 
 class People(ModelSearch):

@@ -13,7 +13,8 @@ error of that attempt is raised instead.
 
 Limits: `RETRIES` retries after a delay, `MAX_REDIRECTS` further ones without a delay, and none once `SOCKET_TIMEOUT`
 has passed since the request began; a retry waits for the rest of that time. They hold for a batch as a whole, not for
-each of its requests.
+each of its requests. Only a script that the server does not know is sent in any case, for `SCRIPT_S` at least: the
+server has just answered, and the next call would be late by the same error.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ from django_redis_components.core import slot_waits
 from django_redis_components.core.client import slot_migration
 from django_redis_components.core.client.budget import budget_left_s
 from django_redis_components.core.client.endpoint import Node
+from django_redis_components.core.client.event_loops import PART_S
 from django_redis_components.core.client.exceptions import NotConnected, SlotMigrating
 from django_redis_components.core.client.topology import Cluster, NodeQuery, Topology
 from django_redis_components.core.protocol import Call, Command, CommandArgs
@@ -58,6 +60,9 @@ BACKOFF_CAP_S = 0.5
 #: Retries without a delay, for MOVED and NOSCRIPT. A script whose slot has moved needs three. Nodes that redirect to
 #: each other do not agree yet: then the request is delayed, as before any other retry.
 MAX_REDIRECTS = 5
+#: Seconds that a script has at least after NOSCRIPT, if the time limit of the request has passed. A reply is waited for
+#: as long in any case, so that less has no effect.
+SCRIPT_S = PART_S
 #: Errors that mean that nothing was executed, and that another node, or the same one soon, will execute the request.
 NOT_EXECUTED_ERRORS = (BusyLoadingError, ReadOnlyError, ClusterDownError, MasterDownError, TryAgainError, NotConnected)
 #: redis-py's connection errors that a retry does not resolve.
@@ -149,6 +154,7 @@ class _PendingRequest:
 class _Retry(enum.Enum):
     NEVER = enum.auto()
     AT_ONCE = enum.auto()
+    WITH_SOURCE = enum.auto()
     AFTER_BACKOFF = enum.auto()
     AFTER_SLOT_MOVED = enum.auto()
 
@@ -156,7 +162,7 @@ class _Retry(enum.Enum):
 class RetryLimits:
     """How often and how long one request or batch is retried."""
 
-    __slots__ = ("_backoffs", "_deadline", "_retries_left", "_slot_deadline", "settings")
+    __slots__ = ("_backoffs", "_deadline", "_retries_left", "_script_deadline", "_slot_deadline", "settings")
 
     def __init__(self, settings: ConnectionSettings, started_at: float) -> None:
         """
@@ -167,20 +173,25 @@ class RetryLimits:
         self._retries_left = settings.retries + MAX_REDIRECTS
         self._backoffs = 0
         self._deadline = started_at + settings.socket_timeout_s
+        self._script_deadline = started_at
         self._slot_deadline: float | None = None
 
     def left_s(self) -> float:
-        """Return the seconds that are left for further attempts."""
-        return min(self._deadline - time.monotonic(), budget_left_s())
+        """Return the seconds that are left for the next attempt."""
+        return max(self._script_deadline - time.monotonic(), self._time_left_s())
 
     def next(self, failed: Sequence[tuple[_PendingRequest, _Retry]]) -> tuple[list[_PendingRequest], float]:
         """Return the requests that are sent again, and the delay before that in seconds."""
         slot_wait_left_s = self._slot_wait_left_s(failed)
         allowed = {_Retry.AFTER_SLOT_MOVED} if slot_wait_left_s > 0 else set()
-        if self._retries_left > 0 and self.left_s() > 0:
-            allowed |= {_Retry.AT_ONCE}
-            allowed |= {_Retry.AFTER_BACKOFF} if self._backoffs < self.settings.retries else set()
+        if self._retries_left > 0:
+            allowed |= {_Retry.WITH_SOURCE}
+            if self._time_left_s() > 0:
+                allowed |= {_Retry.AT_ONCE}
+                allowed |= {_Retry.AFTER_BACKOFF} if self._backoffs < self.settings.retries else set()
         used = {when for _, when in failed} & allowed
+        if _Retry.WITH_SOURCE in used:
+            self._script_deadline = time.monotonic() + SCRIPT_S
         delay_s = 0.0
         if used - {_Retry.AFTER_SLOT_MOVED}:
             self._retries_left -= 1
@@ -191,6 +202,9 @@ class RetryLimits:
             delay_s = min(slot_migration.retry_delay_s(), slot_wait_left_s)
             self._deadline = time.monotonic() + delay_s + self.settings.socket_timeout_s  # starts after the wait
         return [pending for pending, when in failed if when in allowed], delay_s
+
+    def _time_left_s(self) -> float:
+        return min(self._deadline - time.monotonic(), budget_left_s())
 
     def _slot_wait_left_s(self, failed: Sequence[tuple[_PendingRequest, _Retry]]) -> float:
         """Return the seconds that requests may still wait for slots that are being moved."""
@@ -242,7 +256,7 @@ def _when(pending: _PendingRequest, topology: Topology) -> _Retry:
     error, pending.node = pending.reply, None
     if isinstance(error, NoScriptError):
         pending.with_source = isinstance(pending.request, Call) and not pending.source_sent
-        return _Retry.AT_ONCE if pending.with_source else _Retry.NEVER
+        return _Retry.WITH_SOURCE if pending.with_source else _Retry.NEVER
     if topology.redirects and slot_migration.is_migrating(error):
         pending.waits_since = pending.waits_since or time.monotonic()
         return _Retry.AFTER_SLOT_MOVED
