@@ -16,7 +16,7 @@ from django.utils.translation import ngettext
 from django_redis_components.core.arguments import short_repr
 from django_redis_components.core.client.endpoint import naming_server
 from django_redis_components.core.exception_text import safe_text
-from django_redis_components.core.exceptions import must_raise
+from django_redis_components.core.exceptions import ConfigurationError, must_raise
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.settings import conf
 from django_redis_components.core.text import encodable
@@ -98,7 +98,10 @@ def _found_in_connections(facts: ProblemFacts) -> Iterator[Problem]:
     for alias, watched in facts.connections.items():
         if alias not in conf.settings().connections:
             continue  # it was removed from the settings
-        there = facts_of_connection(alias, watched, facts.at)
+        try:
+            there = facts_of_connection(alias, watched, facts.at)
+        except ConfigurationError:
+            continue  # the system checks report it
         found = [*_found_by(outage_problem, watched, alias, facts.using)]
         for of_server in (True, False):
             found += _found_watched(there, of_server=of_server)

@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from redis.exceptions import RedisError
 
 from django_redis_components.core.client import connections
-from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.exceptions import ConfigurationError, RedisComponentsError
 from django_redis_components.core.protocol import Command, Flow, Read, run
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import moment_of
@@ -38,13 +38,19 @@ _OUTAGE = "outage"
 
 
 def further_connections(using: str) -> list[str]:
-    """Return the aliases of the databases beside that of a connection, if it is that of the dashboard; else none."""
+    """Return the aliases of the databases beside that of a connection, if it is that of the dashboard; else none.
+
+    A connection that is misconfigured is left out: the system checks report it.
+    """
     settings = conf.settings()
     if using != settings.dashboard.using:
         return []
     known, found = [connections.endpoint(using)], []
     for alias in settings.connections:
-        endpoint = connections.endpoint(alias)
+        try:
+            endpoint = connections.endpoint(alias)
+        except ConfigurationError:
+            continue
         if not any(endpoint.same_database(each) for each in known):
             known.append(endpoint)
             found.append(alias)

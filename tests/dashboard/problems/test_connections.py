@@ -46,6 +46,18 @@ def watched(viewer: Client, rounds: int = 1) -> list[dict[str, Any]]:
     return [each for each in found if each["code"] != "poller_missing"]
 
 
+def test_misconfigured_connection_ends_no_round_and_hides_no_page(viewer: Client, settings: Any) -> None:
+    configured = settings.REDIS_COMPONENTS
+    assert watched(viewer) == []
+    connections = {**configured["CONNECTIONS"], "odd": {"CACHE": "missing"}}
+    settings.REDIS_COMPONENTS = {**configured, "CONNECTIONS": connections}
+    assert watched(viewer) == [], "of a connection that none has watched"
+
+    settings.REDIS_COMPONENTS = {**configured, "CONNECTIONS": {**connections, "other": {"CACHE": "missing"}}}
+
+    assert watched(viewer) == [], "of one that was watched before"
+
+
 def test_lock_of_another_connection_whose_holder_keeps_others_waiting(
     viewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
