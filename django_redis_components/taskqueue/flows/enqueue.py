@@ -268,7 +268,7 @@ def message_of(call: Any, metadata: dict[str, Any], task_id: str = "") -> tuple[
 
 
 def _calls(shard: Shard, flow: FlowResult, tasks: _PreparedTasks, row: str, chunk: int = CHUNK) -> list[Call]:
-    chunks = list(_chunks(tasks.parts, chunk))
+    chunks = list(chunked(tasks.parts, chunk))
     return [
         ENQUEUE_FLOW(
             base=shard.base,
@@ -290,7 +290,7 @@ def _size_of(part: tuple[Any, ...]) -> int:
     return sum(len(field) for field in part if isinstance(field, bytes))
 
 
-def _chunks(parts: list[tuple[Any, ...]], most: int) -> Iterator[list[tuple[Any, ...]]]:
+def chunked(parts: list[tuple[Any, ...]], most: int) -> Iterator[list[tuple[Any, ...]]]:
     """Split the tasks into chunks of bounded number and size: the server is blocked while it accepts a chunk."""
     chunk, size = list[tuple[Any, ...]](), 0
     for part in parts:

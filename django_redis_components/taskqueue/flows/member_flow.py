@@ -13,7 +13,14 @@ from django_redis_components.core.arguments import short_repr
 from django_redis_components.core.protocol import Flow, Read
 from django_redis_components.taskqueue.exceptions import GroupNotOpen, InvalidTask, LeaseLost, TaskQueueError
 from django_redis_components.taskqueue.fields import Field, FlowField
-from django_redis_components.taskqueue.flows.enqueue import has_limit, in_chunks, inputs_of, message_of, start_tasks
+from django_redis_components.taskqueue.flows.enqueue import (
+    chunked,
+    has_limit,
+    in_chunks,
+    inputs_of,
+    message_of,
+    start_tasks,
+)
 from django_redis_components.taskqueue.flows.graph import MAX_TASKS, FlowGraph
 from django_redis_components.taskqueue.flows.parents import (
     ADDED,
@@ -41,10 +48,10 @@ _REASONS = {
 }
 
 
-#: Tasks that one call of the script adds, with their records. More are stored first, and added by a call that has only
-#: their ids: see lua/flows/stage_added.lua.
+#: Tasks that one call of the script adds, with their records of up to about 1 MB. More are stored first, and added by
+#: a call that has only their ids: see lua/flows/stage_added.lua.
 MAX_ADDED = 150
-#: Tasks that are stored in one round trip.
+#: Tasks that are stored in one round trip, of up to about 1 MB.
 MAX_STAGED = 250
 #: Arguments of a task by which it is added when it was stored before.
 _STAGED = 6
@@ -172,16 +179,22 @@ class MemberFlow:
         text = node.decode().partition(" ")[2]
         if text == IN_CHUNKS:
             chunk = yield Read("HGET", key, f"{FlowField.followers}{(owner or number.encode()).decode()}:0")
-            text = chunk.decode()
+            text = self._found(chunk)
         followers = parse_followers(text)
         if followers:
             line = yield Read("HGET", key, followers[0])
-            body = yield Read("HGET", self._shard.record(line.decode().split(" ")[0]), Field.body)
+            body = yield Read("HGET", self._shard.record(self._found(line).split(" ")[0]), Field.body)
             shape = _parents_of(body)
         else:
             shape = serialization.decode(result_of)
         if not isinstance(shape, list):
             raise GroupNotOpen(self._task_id, "it is a step of a chain, and not a member of a group.")
+
+    def _found(self, field: bytes | None) -> str:
+        """Return a field of the flow as text; raise GroupNotOpen if the flow was evicted since the last read."""
+        if field is None:
+            raise GroupNotOpen(self._task_id, _REASONS[-2])
+        return field.decode()
 
     def _prepared(self, step: Step, graph: FlowGraph, flow_id: str) -> list[AddedNode]:
         """Return the tasks of a step."""
@@ -219,9 +232,9 @@ class MemberFlow:
         return f"{self._task_id} {digest} {self._calls[digest]}"
 
     def _send(self, flow_id: str, nodes: Sequence[AddedNode]) -> Flow[list[int]]:
-        is_staged = len(nodes) > MAX_ADDED
-        for first in range(0, len(nodes) if is_staged else 0, MAX_STAGED):
-            yield from self._stage(nodes[first : first + MAX_STAGED])
+        is_staged = len(nodes) > MAX_ADDED or sum(node.message.size for node in nodes) > CHUNK_BYTES
+        if is_staged:
+            yield from self._stage(nodes)
         reply = yield ADD_TO_FLOW(
             base=self._shard.base,
             id=self._task_id,
@@ -243,10 +256,11 @@ class MemberFlow:
 
     def _stage(self, nodes: Sequence[AddedNode]) -> Flow[None]:
         """Store the records of tasks, so that the script that adds them is quick."""
-        messages = [node.message.arguments for node in nodes]
-        tasks = [part for sent in messages for part in (len(sent), *sent)]
-        if (yield STAGE_ADDED(base=self._shard.base, id=self._task_id, token=self._token, tasks=tasks)) < 0:
-            raise LeaseLost(self._task_id)
+        messages = [(len(sent), *sent) for sent in (node.message.arguments for node in nodes)]
+        for chunk in chunked(messages, MAX_STAGED):
+            tasks = [part for sent in chunk for part in sent]
+            if (yield STAGE_ADDED(base=self._shard.base, id=self._task_id, token=self._token, tasks=tasks)) < 0:
+                raise LeaseLost(self._task_id)
 
 
 def _parts(steps: Sequence[list[AddedNode]]) -> Iterator[list[AddedNode]]:

@@ -24,6 +24,7 @@ from django_redis_components.taskqueue.flows import enqueue as flow_enqueue
 from django_redis_components.taskqueue.flows import member_flow
 from django_redis_components.taskqueue.run_start import result_of_run
 from django_redis_components.taskqueue.store.job import Job
+from django_redis_components.taskqueue.store.messages import CHUNK_BYTES
 from django_redis_components.taskqueue.worker.execution import execute
 from django_redis_components.testing import inline
 from tests.support import Proxy, Store, run_together
@@ -261,6 +262,30 @@ def test_many_tasks_are_added_together(store: Store, make: Any) -> None:
     assert [each for each in recorded if isinstance(each, int)] == [*range(MANY)]
     assert recorded[-1]["tasks"] == MANY + 2
     assert unfinished(store, flow) == b"0"
+
+
+def test_large_tasks_are_added_in_calls_of_about_a_megabyte(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow = chain(group([adder.s()]), note.si("end")).enqueue()
+    job, context = start()
+    sizes = []
+
+    def count_bytes(script: Any, **arguments: Any) -> Any:
+        parts = arguments.get("tasks") or arguments["nodes"]
+        sizes.append(sum(len(part) for part in parts if isinstance(part, bytes)))
+        return script(**arguments)
+
+    for name in ("ADD_TO_FLOW", "STAGE_ADDED"):
+        monkeypatch.setattr(member_flow, name, partial(count_bytes, getattr(member_flow, name)))
+    context.flow.add(group(note.s("x" * 100_000) for _ in range(30)))
+    settle(job)
+    finish(redis_server)
+
+    assert set(states(flow)) == {"successful"}
+    assert [len(each) for each in recorded] == [100_000] * 30 + [3]
+    assert max(sizes) < 1.3 * CHUNK_BYTES
+    assert len(sizes) >= 4
 
 
 def test_run_that_dies_before_many_tasks_are_added_adds_none(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
