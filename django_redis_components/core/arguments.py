@@ -26,12 +26,14 @@ T = TypeVar("T")
 
 def is_text(value: object) -> TypeGuard[str]:
     """Return whether a value is a string. `isinstance` takes a lazy object for what it stands for; few functions do."""
-    return isinstance(value, str) and issubclass(type(value), str)
+    return type(value) is str or (isinstance(value, str) and issubclass(type(value), str))
 
 
 def is_int(value: object) -> TypeGuard[int]:
     """Return whether a value is an integer, and not a bool. See `is_text`."""
-    return isinstance(value, int) and issubclass(type(value), int) and value is not True and value is not False
+    return type(value) is int or (
+        isinstance(value, int) and issubclass(type(value), int) and value is not True and value is not False
+    )
 
 
 def plain_text(value: str) -> str:
