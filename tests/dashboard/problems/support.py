@@ -11,6 +11,8 @@ from django.test import Client
 
 from django_redis_components.dashboard.problems import keyspace
 from django_redis_components.dashboard.problems.watched import CHECKS
+from django_redis_components.dashboard.problems.watcher import ProblemWatcher
+from tests.dashboard.support import URL
 from tests.support import Store
 
 #: URL of the page of incidents.
@@ -26,6 +28,16 @@ def without_persistence(monkeypatch: pytest.MonkeyPatch) -> None:
 def write_watched(store: Store, **found: Any) -> None:
     """Store what checks of the watching process have found, by name, as a round does."""
     store.raw.set(keyspace.key("facts"), json.dumps({name: [time.time(), data] for name, data in found.items()}))
+
+
+def watched(viewer: Client, rounds: int = 1) -> list[dict[str, Any]]:
+    """Watch, and return the problems of the page."""
+    watcher = ProblemWatcher("default")
+    for _ in range(rounds):
+        watcher.round()
+    watcher.stop()
+    found: list[dict[str, Any]] = viewer.get(URL, {"format": "json"}).json()["problems"]
+    return [each for each in found if each["code"] != "poller_missing"]
 
 
 def acknowledge(client: Client, problem: str, **fields: str) -> str:

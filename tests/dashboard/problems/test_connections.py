@@ -12,13 +12,12 @@ from django.test import Client
 
 from django_redis_components.dashboard.problems import keyspace
 from django_redis_components.dashboard.problems.watched import locks, messages
-from django_redis_components.dashboard.problems.watcher import ProblemWatcher
 from django_redis_components.locks import Lock
 from django_redis_components.messaging import Chat, Mailbox
 from django_redis_components.ratelimits import RateLimit
 from django_redis_components.ratelimits.hit_counts import COUNTER
 from tests.conftest import components_settings
-from tests.dashboard.problems.support import without_persistence
+from tests.dashboard.problems.support import watched, without_persistence
 from tests.dashboard.support import URL, client_of
 from tests.ratelimits.support import count_hits, send_counts_by_hand
 from tests.support import Store, eventually
@@ -34,16 +33,6 @@ def viewer(monkeypatch: pytest.MonkeyPatch, redis_server: Store, settings: Any) 
     other = redis_server.url.rpartition("/")[0] + "/1"
     settings.REDIS_COMPONENTS = components_settings(redis_server, other=other)
     return client_of("superuser")
-
-
-def watched(viewer: Client, rounds: int = 1) -> list[dict[str, Any]]:
-    """Watch, and return the problems of the page."""
-    watcher = ProblemWatcher("default")
-    for _ in range(rounds):
-        watcher.round()
-    watcher.stop()
-    found: list[dict[str, Any]] = viewer.get(URL, {"format": "json"}).json()["problems"]
-    return [each for each in found if each["code"] != "poller_missing"]
 
 
 def test_misconfigured_connection_ends_no_round_and_hides_no_page(viewer: Client, settings: Any) -> None:

@@ -24,7 +24,7 @@ from django_redis_components.search import SearchIndex
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.schedules.scheduler import Scheduler
 from django_redis_components.taskqueue.shards import home
-from tests.dashboard.problems.support import without_persistence, write_watched
+from tests.dashboard.problems.support import watched, without_persistence, write_watched
 from tests.dashboard.support import URL, client_of, write_minute, write_queue, write_worker
 from tests.ratelimits.support import count_hits, send_counts_by_hand
 from tests.support import Store, eventually
@@ -38,16 +38,6 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("catalogued")]
 def viewer(monkeypatch: pytest.MonkeyPatch, redis_server: Store) -> Client:
     without_persistence(monkeypatch)
     return client_of("staff with the permission")
-
-
-def watched(viewer: Client, rounds: int = 1) -> list[dict[str, Any]]:
-    """Watch, and return the problems of the page."""
-    watcher = ProblemWatcher("default")
-    for _ in range(rounds):
-        watcher.round()
-    watcher.stop()
-    found: list[dict[str, Any]] = viewer.get(URL, {"format": "json"}).json()["problems"]
-    return [each for each in found if each["code"] != "poller_missing"]
 
 
 def test_failing_and_growing_queues_beyond_the_fifty_that_a_page_measures_are_reported(
