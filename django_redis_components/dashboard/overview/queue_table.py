@@ -123,10 +123,6 @@ class _Line:
     def wait_p95(self) -> float | None:
         return self.metrics.wait_time.p95 if self.metrics else None
 
-    @property
-    def is_unserved(self) -> bool:
-        return self.depth.ready > 0 and not self.depth.live_workers and not self.depth.paused
-
 
 def queue_table(
     overview: TaskQueueOverview, query: QueueQuery, links: Links, by_shard: Mapping[Shard, TaskQueueOverview]
@@ -188,7 +184,7 @@ def _state(line: _Line) -> Cell:
     if depth.paused:
         note = pause_note(depth.paused, line.overview.at)
         return Cell(pgettext("queue", "Paused"), badge="state-paused", title=note)
-    if line.is_unserved:
+    if line.depth.is_unserved:
         return Cell(_("No worker"), badge="lost")
     if line.metrics and is_growing(depth, line.metrics):
         return Cell(pgettext("queue", "Growing"), badge="state-growing")
@@ -299,7 +295,7 @@ _TABLE: Table[_Line] = Table(
         Column(
             "workers",
             gettext_lazy("Workers"),
-            lambda line: count_cell(line.depth.live_workers, alarming=line.is_unserved),
+            lambda line: count_cell(line.depth.live_workers, alarming=line.depth.is_unserved),
             total=lambda lines: count_cell(lines[0].overview.live_count),
             sort=lambda line: line.depth.live_workers,
         ),

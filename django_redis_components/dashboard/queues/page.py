@@ -90,12 +90,11 @@ def build_page(snapshot: QueueSnapshot, *, url_of: TaskUrl) -> dict[str, Any]:
         url_of: returns the URL of a task's page, or "".
     """
     depth, at, using = snapshot.depth, snapshot.at, conf.settings().dashboard.using
-    is_unserved = bool(snapshot.total.ready and not depth.paused and not depth.live_workers)
     return {
         "name": depth.name,
         "paused": pause_note(depth.paused, at) if depth.paused else "",
         "is_paused": depth.paused is not None,
-        "worker_command": worker_command(depth.name, using=using) if is_unserved else "",
+        "worker_command": worker_command(depth.name, using=using) if snapshot.total.is_unserved else "",
         "detail": {"query": snapshot.query.encoded()},  # a refresh keeps the state that was chosen
         "states": state_tabs(snapshot),
         "listing": task_list(snapshot, snapshot.listing, url_of) if snapshot.listing else None,
@@ -138,8 +137,8 @@ def _figures_note(snapshot: QueueSnapshot) -> str:
     """Return of which shards the figures are; "" if there is one."""
     if not snapshot.is_of_all:
         return ""
-    away = [shard.name for shard, depth in snapshot.elsewhere if isinstance(depth, Exception)]
-    missing = _("They do not include %(names)s.") % {"names": ", ".join(away)} if away else ""
+    names = ", ".join(snapshot.missing)
+    missing = _("They do not include %(names)s.") % {"names": names} if names else ""
     text = _("Figures and charts: all shards. List of tasks: shard %(name)s.") % {"name": queue_shard().name}
     return " ".join(filter(None, [text, missing]))
 
@@ -165,9 +164,8 @@ def _throughput_tiles(snapshot: QueueSnapshot) -> Iterable[Tile]:
         note = _("p95 %(p95)s, p99 %(p99)s") % quantiles if histogram.count else ""
         yield Tile(label, quantile_text(histogram.p50), note)
     yield Tile(_("ETA"), drain_time(depth, metrics))
-    workers = depth.live_workers
-    is_missed = bool(depth.ready and not workers and not depth.paused)
-    yield Tile(_("Workers"), number(workers), _("no live worker") if is_missed else "", alarming=is_missed)
+    note = _("no live worker") if depth.is_unserved else ""
+    yield Tile(_("Workers"), number(depth.live_workers), note, alarming=depth.is_unserved)
 
 
 def _trash_text(entry: TrashEntry, at: datetime) -> str:

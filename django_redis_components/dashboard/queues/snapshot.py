@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -85,6 +86,7 @@ class QueueSnapshot:
         elsewhere: what the other shards have of the queue.
         total: what all shards have that answer, unless the URL names one; `minutes` and `hours` are theirs, too.
         is_of_all: whether it is of several shards.
+        missing: names of the shards whose figures it does not include, or not all of them.
         is_known: whether it has or had tasks lately, is paused, or is the queue of a task of this process.
     """
 
@@ -103,6 +105,7 @@ class QueueSnapshot:
     hosts: list[str]
     total: QueueInfo
     is_of_all: bool = False
+    missing: Sequence[str] = ()
     elsewhere: list[ShardDepth] = dataclasses.field(default_factory=list)
 
 
@@ -119,19 +122,14 @@ def read_queue(
     flows = _flows(queue_shard(), name)
     flows += [read_hosts(queue_shard())] if with_list else []
     states = (BY_INTEREST if chooses_state else [query.state]) if with_list else []
-    cursor, direction = query.cursor, query.direction
-    # The place where a page ends must not tell whether masked values match.
-    limit = BUDGET if query.needs_rows and direction == "after" else PAGE_SIZE
-    flows += [
-        scan_tasks(queue_shard(), name, state, query.filters, cursor=cursor, direction=direction, limit=limit)
-        for state in states
-    ]
+    flows += _scans(name, query, states)
     others = other_shards()
     depths = [read_in(shard, name) for shard in others]
     figures = [_read_metrics(shard, name) for shard in others if of_all]
     replies = yield from gather_values([*flows, *depths, *figures])
     count = len(flows) + len(others)
-    replies, elsewhere, more = replies[: len(flows)], replies[len(flows) : count], list(filter(None, replies[count:]))
+    replies, elsewhere, found_there = replies[: len(flows)], replies[len(flows) : count], replies[count:]
+    more = list(filter(None, found_there))
     [depth], minutes, hours, found, trash, is_indexed, deploys, finished, groups, *rest = replies
     hosts, *scans = rest or [[]]
     if chooses_state:
@@ -155,7 +153,14 @@ def read_queue(
         elsewhere=elsewhere,
         total=total_depth(depth, elsewhere) if of_all else depth,
         is_of_all=of_all and bool(others),
+        missing=_missing(elsewhere, found_there),
     )
+
+
+def _missing(elsewhere: list[ShardDepth], figures: Sequence[Any]) -> list[str]:
+    """Return the names of the shards of which something could not be read."""
+    found = zip(elsewhere, figures, strict=False)  # without figures if only one shard is shown
+    return [shard.name for (shard, depth), read in found if read is None or isinstance(depth, Exception)]
 
 
 def _flows(shard: Shard, name: str) -> list[Flow[Any]]:
@@ -173,13 +178,24 @@ def _flows(shard: Shard, name: str) -> list[Flow[Any]]:
     ]
 
 
+def _scans(name: str, query: TaskQuery, states: Sequence[str]) -> list[Flow[TaskScan]]:
+    """Return what reads the lists of tasks in these states."""
+    shard, cursor, direction = queue_shard(), query.cursor, query.direction
+    # The place where a page ends must not tell whether masked values match.
+    limit = BUDGET if query.needs_rows and direction == "after" else PAGE_SIZE
+    return [
+        scan_tasks(shard, name, state, query.filters, cursor=cursor, direction=direction, limit=limit)
+        for state in states
+    ]
+
+
 def _read_metrics(shard: Shard, name: str) -> Flow[tuple[Metrics, Metrics] | None]:
-    """Read the minutes and hours of a queue in another shard; None if it does not answer."""
+    """Read the minutes and hours of a queue in another shard; None if they cannot be read."""
     try:
         minutes, hours = yield from gather_values(
             [metrics.read_minutes(shard, name, MINUTES), metrics.read_hours(shard, name, HOURS)]
         )
-    except RedisError:  # the table of the shards says why
+    except RedisError:  # the note of the figures names the shard, and the table of the shards says why
         return None
     return minutes, hours
 

@@ -94,6 +94,11 @@ class QueueInfo:
     arrival_rate: float | None = dataclasses.field(default=None, compare=False)
     live_workers: int = dataclasses.field(default=0, compare=False)
 
+    @property
+    def is_unserved(self) -> bool:
+        """Whether tasks are ready, and no live worker serves the queue, which is not paused."""
+        return self.ready > 0 and not self.live_workers and not self.paused
+
 
 def tasks_of(queue: QueueInfo) -> int:
     """Return how many tasks a queue has in any state."""

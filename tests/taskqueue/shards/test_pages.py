@@ -273,6 +273,15 @@ def test_figures_of_a_queue_are_those_of_all_shards_unless_the_url_names_one(
     assert "Figures and charts: all shards. List of tasks: shard default." in found
     assert "List of tasks" not in text(admin_client, "queues/_in/b/mail")
 
+    [minute, *_] = shards.b.raw.scan_iter(f"{shards_of()[1].base}:q:mail:minute:*")
+    kept = shards.b.raw.dump(minute)
+    shards.b.raw.delete(minute)
+    shards.b.raw.rpush(minute, "corrupt")
+    found = text(admin_client, "queues/mail")
+    assert "List of tasks: shard default. They do not include b." in found, "its counts are there, its minutes are not"
+    shards.b.raw.restore(minute, 0, kept, replace=True)
+    assert "They do not include" not in text(admin_client, "queues/mail")
+
     shards.server_b.kill()
 
     assert "List of tasks: shard default. They do not include b." in text(admin_client, "queues/mail")
