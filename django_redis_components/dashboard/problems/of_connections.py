@@ -24,7 +24,7 @@ from django_redis_components.core.units import moment_of
 from django_redis_components.dashboard import outages
 from django_redis_components.dashboard.problems import keyspace
 from django_redis_components.dashboard.problems.facts import FACTS_S, ProblemFacts, facts_of_connection
-from django_redis_components.dashboard.problems.problem import Problem
+from django_redis_components.dashboard.problems.problem import Problem, outage_problem
 from django_redis_components.dashboard.problems.watched.reading import read_checks
 from django_redis_components.taskqueue.shard_clients import concurrently
 from django_redis_components.taskqueue.shards import shards_of
@@ -95,12 +95,12 @@ def named(problem: Problem, alias: str) -> Problem:
     return dataclasses.replace(problem, text=_text(alias, problem.text), subject=f"{alias}/{problem.subject}")
 
 
-def outage_problem(found: Mapping[str, Any], alias: str, using: str) -> Iterator[Problem]:
+def outage_of_connection(found: Mapping[str, Any], alias: str, using: str) -> Iterator[Problem]:
     """Yield the outage of a connection. That of a shard of the task queue is reported as such."""
     stored = found.get(_OUTAGE)
     if stored and alias not in {shard.alias for shard in shards_of(using)}:
         outage = outages.outage_named(stored["code"], str(connections.endpoint(alias)))
-        yield Problem(f"redis_{outage.code}", f"{outage.title} {outage.address}", outage.advice, severity="critical")
+        yield outage_problem(outage, f"{outage.title} {outage.address}")
 
 
 def _text(alias: str, problem: str) -> str:

@@ -30,7 +30,7 @@ from django_redis_components.dashboard.problems.incidents import (
 )
 from django_redis_components.dashboard.problems.of_connections import watch_connections
 from django_redis_components.dashboard.problems.of_shards import FactsOrError, problems_of_others, read_others
-from django_redis_components.dashboard.problems.problem import Problem
+from django_redis_components.dashboard.problems.problem import Problem, outage_problem
 from django_redis_components.dashboard.problems.storage import change_state
 from django_redis_components.dashboard.problems.watched.data_loss import held_data
 from django_redis_components.dashboard.problems.watched.reading import read_checks
@@ -74,7 +74,7 @@ def watch(using: str, remembered: Remembered, keep_lease: Callable[[], bool]) ->
 def outage_incident(error: Exception, using: str, since: float) -> Incident:
     """Announce that Redis is away, without Redis; return the incident."""
     outage = outage_of(error, str(connections.endpoint(using)))
-    problem = Problem(f"redis_{outage.code}", outage.title, outage.advice, severity="critical")
+    problem = outage_problem(outage, outage.title)
     state, _ = advance(IncidentState(), [problem], since, channels=notifications.channel_names())
     for announcement in state.pending:
         deliver(announcement)

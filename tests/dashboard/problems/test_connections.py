@@ -8,9 +8,10 @@ import time
 from typing import Any
 
 import pytest
+from django.core import mail
 from django.test import Client
 
-from django_redis_components.dashboard.problems import keyspace
+from django_redis_components.dashboard.problems import incidents, keyspace
 from django_redis_components.dashboard.problems.watched import locks, messages
 from django_redis_components.locks import Lock
 from django_redis_components.messaging import Chat, Mailbox
@@ -30,9 +31,14 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("catalogued")]
 def viewer(monkeypatch: pytest.MonkeyPatch, redis_server: Store, settings: Any) -> Client:
     """A viewer of a site with a further connection: another database of the server."""
     without_persistence(monkeypatch)
-    other = redis_server.url.rpartition("/")[0] + "/1"
-    settings.REDIS_COMPONENTS = components_settings(redis_server, other=other)
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CONNECTIONS": both_databases(redis_server)}
     return client_of("superuser")
+
+
+def both_databases(store: Store) -> dict[str, Any]:
+    """Return the connections of a site that uses another database of the server, too."""
+    found: dict[str, Any] = components_settings(store, other=store.url.rpartition("/")[0] + "/1")["CONNECTIONS"]
+    return found
 
 
 def test_misconfigured_connection_ends_no_round_and_hides_no_page(viewer: Client, settings: Any) -> None:
@@ -133,6 +139,28 @@ def test_connection_that_is_away_is_a_problem(viewer: Client, redis_server: Stor
     assert found["code"] == "redis_unreachable"
     assert found["severity"] == "critical"
     assert found["text"].startswith("Connection away: ")
+
+
+def test_connection_that_fails_by_turns_is_one_incident(
+    viewer: Client, redis_server: Store, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(incidents, "END_AFTER_S", 0.0)
+    refused = f"redis://127.0.0.1:{free_port()}/1"
+    login = f"redis://nobody:wrong@{redis_server.url.rpartition('/')[0].rpartition('/')[2]}/1"
+    found = []
+    for url in (refused, login) * 2:
+        configured = components_settings(redis_server, other=url)
+        settings.REDIS_COMPONENTS = {**configured, "NOTIFICATIONS": {"EMAILS": ["ops@example.org"]}}
+        found += watched(viewer)
+
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CONNECTIONS": both_databases(redis_server)}
+    assert watched(viewer) == []
+
+    assert [each["code"] for each in found] == ["redis_unreachable", "redis_login"] * 2
+    assert {each["id"] for each in found} == {"redis_outage:other/"}
+    assert len({each["started_at"] for each in found}) == 1
+    subjects = [each.subject for each in mail.outbox]
+    assert [subject.partition(":")[0] for subject in subjects] == ["Problem", "Resolved"]
 
 
 def test_alias_of_the_same_database_is_watched_once(viewer: Client, redis_server: Store, settings: Any) -> None:
