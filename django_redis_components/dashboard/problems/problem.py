@@ -50,7 +50,7 @@ class Problem:
 
 
 def outage_problem(outage: Outage, text: str) -> Problem:
-    """Return the problem of a server that cannot be used. Its code may change while it lasts: refused, late, loading."""
+    """Return the problem of a server that cannot be used. Its code may change while it lasts."""
     return Problem(f"redis_{outage.code}", text, outage.advice, severity="critical", kind=OUTAGE)
 
 
