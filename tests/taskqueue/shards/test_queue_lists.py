@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -35,6 +36,13 @@ def pages_of(client: Client, **query: str) -> list[dict[str, Any]]:
     while pages[-1]["older"]:
         pages.append(listing_of(client, **query, cursor=pages[-1]["older"], direction="after"))
     return pages
+
+
+def current_shard(html: str) -> str:
+    """Return the link to a shard that is marked."""
+    found = re.search(r'aria-label="Shards".*?<a[^>]*aria-current="true"[^>]*>(.*?)</a>', html, re.S)
+    assert found is not None
+    return text_of(found[1])
 
 
 def in_turn(settings: Any, count: int, **options: Any) -> list[str]:
@@ -72,6 +80,8 @@ def test_page_names_the_shard_of_each_task_and_links_to_it(
         for task_id in ids:
             assert f"/task/_in/{shard}/{quote(task_id)}/" in section
     assert "1 to 6 of 6" in text_of(html)
+    assert current_shard(html) == "All shards"
+    assert current_shard(admin_client.get(QUEUE.replace("mail", "_in/b/mail")).content.decode()) == "Shard b"
     assert "Ready 6" in text_of(html), "the tabs count those of all shards"
 
 
