@@ -22,8 +22,8 @@ from django_redis_components.core.settings import conf
 from django_redis_components.core.text import encodable
 from django_redis_components.dashboard.outages import outage_of
 from django_redis_components.dashboard.problems import channels, queues, schedules, server, traffic, workers
-from django_redis_components.dashboard.problems.facts import ProblemFacts, facts_of_connection
-from django_redis_components.dashboard.problems.of_connections import named, outage_of_connection
+from django_redis_components.dashboard.problems.facts import ProblemFacts
+from django_redis_components.dashboard.problems.of_connections import named, outage_of_connection, there
 from django_redis_components.dashboard.problems.problem import REST, Problem
 from django_redis_components.dashboard.problems.registry import SITE_CHECKS
 from django_redis_components.dashboard.problems.watched import CHECKS as WATCHED
@@ -100,13 +100,13 @@ def _found_in_connections(facts: ProblemFacts) -> Iterator[Problem]:
         if alias not in conf.settings().connections:
             continue  # it was removed from the settings
         try:
-            there = facts_of_connection(alias, watched, facts.at)
+            facts_there = there(alias, watched, facts.at)
         except ConfigurationError:
             continue  # the system checks report it
         found = [*_found_by(outage_of_connection, watched, alias, facts.using)]
         for of_server in (True, False):
-            found += _found_watched(there, of_server=of_server)
-        redis_cli = there.endpoint.redis_cli()
+            found += _found_watched(facts_there, of_server=of_server)
+        redis_cli = facts_there.endpoint.redis_cli()
         for problem in found:
             yield named(dataclasses.replace(problem, command=naming_server(problem.command, redis_cli)), alias)
 

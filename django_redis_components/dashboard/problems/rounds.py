@@ -67,7 +67,8 @@ def watch(using: str, remembered: Remembered, keep_lease: Callable[[], bool]) ->
         problems = find_problems(facts)
         problems += problems_of_others(others, problems)
     if keep_lease():
-        _announce(problems, using, now)
+        # By the server's clock, which all processes of the site share: another one may continue with another clock.
+        _announce(problems, using, facts.at.timestamp())
     return held
 
 
@@ -141,10 +142,10 @@ def _announce(problems: Sequence[Problem], using: str, now: float) -> None:
     state = change_state(change, using)
     claimed = [each for each in state.pending if each.claimed_at == now]
     if claimed:
-        _store_left(*_deliver_all(claimed), now, using)
+        _store_left(*_deliver_all(claimed, now), now, using)
 
 
-def _deliver_all(claimed: Sequence[Announcement]) -> tuple[list[Announcement], dict[str, str]]:
+def _deliver_all(claimed: Sequence[Announcement], now: float) -> tuple[list[Announcement], dict[str, str]]:
     """Deliver announcements. Those for which no time is left are not claimed.
 
     Returns:
@@ -154,7 +155,7 @@ def _deliver_all(claimed: Sequence[Announcement]) -> tuple[list[Announcement], d
     errors: dict[str, str] = {}
     for each in claimed:
         if time.monotonic() < ends_at:
-            rest, outcome = deliver(each)
+            rest, outcome = deliver(each, now)
             left.append(rest)
             errors |= outcome
         else:

@@ -94,8 +94,7 @@ def read_queue(
     """Read the snapshot of a queue in one round trip, two if there is trash. The list of several shards needs one more.
 
     Args:
-        chooses_state: whether the state is the first of `BY_INTEREST` that has tasks. Their lists are all read, since
-            a second round trip would take longer.
+        chooses_state: whether the state is the first of `BY_INTEREST` that has tasks. All their lists are read at once.
         of_all: whether the figures and the list are those of all shards.
     """
     here, others = queue_shard(), other_shards()
@@ -128,9 +127,7 @@ def read_queue(
         minutes=merged_metrics([minutes, *(each.minutes for each in more)]),
         hours=merged_metrics([hours, *(each.hours for each in more)]),
         errors=found,
-        finished={
-            state: sum(each[state] for each in (finished, *(each.finished for each in more))) for state in finished
-        },
+        finished=_sums([finished, *(each.finished for each in more)]),
         is_known=bool(is_indexed or depth.paused or found or trash or groups.groups or has_tasks(elsewhere))
         or _has_task(name),
         deploys=deploys,

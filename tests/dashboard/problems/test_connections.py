@@ -22,6 +22,7 @@ from tests.dashboard.problems.support import watched, without_persistence
 from tests.dashboard.support import URL, client_of
 from tests.ratelimits.support import count_hits, send_counts_by_hand
 from tests.support import Store, eventually
+from tests.support.clocks import ServerClock
 from tools.localserver import free_port
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("catalogued")]
@@ -73,6 +74,27 @@ def test_lock_of_another_connection_whose_holder_keeps_others_waiting(
     assert found["text"].startswith("Connection other: 1 caller waits for order:17, which ")
     assert found["command"] == "python manage.py redis locks release --using other --kind lock order:17"
     assert "/lock/release/?using=other&amp;" in page, "the row has the button of this lock"
+
+
+def test_wait_on_a_server_with_another_clock_is_measured_by_its_own(
+    stepped_server: tuple[Store, ServerClock], viewer: Client, redis_server: Store, settings: Any
+) -> None:
+    home, clock = stepped_server
+    clock.step(90_000)
+    settings.REDIS_COMPONENTS = components_settings(home, other=redis_server.url)
+    held = Lock("order:17", using="other")
+    held.acquire()
+    waiter = threading.Thread(target=lambda: Lock("order:17", using="other").acquire(blocking_timeout=60))
+    waiter.start()
+    eventually(lambda: held.inspect().waiting == 1)
+    try:
+        found = watched(viewer, rounds=2)
+        page = viewer.get(URL, {"format": "json"}).json()["problems"]
+    finally:
+        held.release()
+        waiter.join()
+
+    assert "lock_waiters" not in {each["code"] for each in (*found, *page)}
 
 
 def test_limit_of_another_connection_that_denies_most_hits(
