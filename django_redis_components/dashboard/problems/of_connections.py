@@ -104,7 +104,7 @@ def there(alias: str, found: Mapping[str, Any], at: datetime) -> ProblemFacts:
         at: the time of the server of the dashboard's connection.
     """
     ahead_s = found.get(_AHEAD)
-    if type(ahead_s) not in (int, float) or not abs(ahead_s) < MAX_AHEAD_S:  # another program may have written it
+    if not isinstance(ahead_s, int | float) or not abs(ahead_s) < MAX_AHEAD_S:  # another program may have written it
         ahead_s = 0.0
     return facts_of_connection(alias, found, at + timedelta(seconds=ahead_s))
 

@@ -141,8 +141,8 @@ def test_flow_that_was_not_sent_completely_is_deleted_after_an_hour(store: Store
     connections.client().execute(CONTINUE_FLOW(base=home().base, flow_id=sent.result.id))
 
     expected = (
-        f"Flow {sent.result.id} was not accepted: Redis no longer has its first parts. They are deleted if sending takes "
-        "more than an hour, and a server whose memory is full may evict them."
+        f"Flow {sent.result.id} was not accepted: Redis no longer has its first parts. They are deleted if sending "
+        "takes more than an hour, and a server whose memory is full may evict them."
     )
     late = flow_enqueue.PreparedFlow(sent.result, sent.calls[1:], None, uses_outbox=False)
     with pytest.raises(TaskQueueError, match=expected):

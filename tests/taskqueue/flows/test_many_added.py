@@ -363,8 +363,8 @@ def test_many_tasks_whose_records_are_gone_are_not_added(redis_server: Store, mo
     monkeypatch.setattr(member_flow, "ADD_TO_FLOW", expire_before)
 
     expected = (
-        r"has added nothing to its group: Redis no longer has the records of the new tasks\. They are deleted if sending "
-        r"takes more than an hour, and a server whose memory is full may evict them\.$"
+        r"has added nothing to its group: Redis no longer has the records of the new tasks\. They are deleted if "
+        r"sending takes more than an hour, and a server whose memory is full may evict them\.$"
     )
     with pytest.raises(TaskQueueError, match=expected):
         context.flow.add(*(note.s(number) for number in range(MANY)))
