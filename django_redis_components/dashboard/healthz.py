@@ -18,7 +18,7 @@ from django_redis_components.dashboard.overview.problems import problem_data
 from django_redis_components.dashboard.problems.facts import read_facts
 from django_redis_components.dashboard.problems.finding import find_problems
 from django_redis_components.dashboard.problems.of_shards import problems_of_others, read_others
-from django_redis_components.dashboard.problems.problem import Problem
+from django_redis_components.dashboard.problems.problem import outage_problem
 
 logger = guarded_logger("django_redis_components.dashboard")
 
@@ -42,7 +42,7 @@ def _problems() -> list[dict[str, Any]]:
         outage = outages.outage_of(exc.error, exc.address)
         logger.warning("The health cannot be read (%s): %s", outage.code, one_line(outage.detail))
         text = f"{outage.title} {outage.address}".strip()
-        problem = Problem(f"redis_{outage.code}", text, outage.advice, severity="critical")
+        problem = outage_problem(outage, text)
         problems = [problem, *problems_of_others(others)]
         return [{**fields_of(each), "acknowledged": None} for each in problems]
 

@@ -1,9 +1,9 @@
 """Which shards of the task queue a page shows, and the links to the others.
 
-A list shows all shards (`Page.shows_all_shards`), a page of a queue, a task or a flow that of its object, and others
-the home shard. The URL may name another one, ``<page>/_in/<shard>/``. All links of the page keep it: a change applies
-to the shards that its form was opened for. One of a queue, or of all tasks in its list, applies to all shards unless
-the URL names one (`queues.confirmations`).
+A list shows all shards (`Page.shows_all_shards`), and so does the page of a queue. That of a task or a flow shows that
+of its object, and others the home shard. The URL may name another one, ``<page>/_in/<shard>/``. All links of the page
+keep it: a change applies to the shards that its form was opened for. One of a queue, or of tasks in its list, applies
+to all shards unless the URL names one (`queues.confirmations`).
 """
 
 from __future__ import annotations
@@ -118,7 +118,8 @@ def links(request: PageRequest) -> list[ShardLink]:
         return []
     if len(shards) == 1:
         return []
-    shown = request.links.shard
+    is_of_all = _is_of_all(request)
+    shown = request.shard_name if is_of_all else request.links.shard
     start, _prefix, rest = request.http.path.rpartition(f"/{SHARD_PREFIX}{request.shard_name}/")
     if not request.shard_name:
         start = request.links.without_shard().rstrip("/")
@@ -131,9 +132,16 @@ def links(request: PageRequest) -> list[ShardLink]:
         )
         for shard in shards
     ]
-    if request.object_id or not _listing_of(request).shows_all_shards:
+    if not is_of_all:
         return found
     return [ShardLink(_("All shards"), f"{start}/{rest}", "" if shown else "true"), *found]
+
+
+def _is_of_all(request: PageRequest) -> bool:
+    """Return whether a page shows all shards unless its URL names one. That of a queue has the tasks of all."""
+    if request.object_id:
+        return request.page.slug == "queues"
+    return _listing_of(request).shows_all_shards
 
 
 def _listing_of(request: PageRequest) -> Page:

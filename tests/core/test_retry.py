@@ -221,7 +221,7 @@ def test_script_is_loaded_after_the_time_limit_of_the_request(redis_server: Stor
 
     assert isinstance(sent, recovery.SendCommands)
     assert [each[0] for each in sent.commands] == ["EVAL"]
-    assert 0 < limits.left_s() <= recovery.SCRIPT_S
+    assert 0 < limits.left_s() <= recovery.ANSWERED_S
     with pytest.raises((redis.TimeoutError, StopIteration)) as caught:
         steps.throw(redis.TimeoutError("did not answer"))
     outcome = caught.value.value[0] if isinstance(caught.value, StopIteration) else caught.value

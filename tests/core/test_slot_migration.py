@@ -12,9 +12,11 @@ import pytest
 import redis
 from redis.exceptions import TryAgainError
 
-from django_redis_components.core.client import connections
+from django_redis_components.core.client import connections, retry
 from django_redis_components.core.client.exceptions import SlotMigrating
+from django_redis_components.core.client.retry import MAX_REDIRECTS
 from django_redis_components.core.client.slot_migration import slot_of
+from django_redis_components.core.client.topology import topology_of
 from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import Batch, BoundedSlotWait, Command, Flow, Read, Wait
@@ -268,18 +270,33 @@ def test_slot_can_move_during_concurrent_requests(cluster: Store, drive: Driver)
     assert replies == [[number, number] for number in range(1, len(replies) + 1)]
 
 
-def test_redirect_loop_ends_with_an_error_that_names_the_node(stores: Any, settings: Any, drive: Driver) -> None:
+def test_request_waits_for_nodes_that_redirect_to_each_other(stores: Any, settings: Any, drive: Driver) -> None:
     servers = start_cluster(valkey_binary(), stores.new_directory("disagree"), masters=2)
     try:
         first, second = (redis.Redis(host="127.0.0.1", port=server.port) for server in servers)
         slot = 100
         name = next(str(number) for number in range(100_000) if slot_of(number) == slot)
-        first.execute_command("CLUSTER", "SETSLOT", slot, "NODE", node_id(second))
         url = f"redis+cluster://127.0.0.1:{servers[0].port}"
-        settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": url, "RETRIES": 1}}}
-        text = r"^The nodes of the cluster disagree about the node of the slot of .*: the last redirection named "
+        settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": url, "RETRIES": 0}}}
+        requests = (Command("INCR", name), Batch([Command("INCR", name)]))
 
-        for request in (Command("INCR", name), Batch([Command("INCR", name)])):
+        def agree() -> None:
+            before = redirected(first)
+            eventually(lambda: redirected(first) > before + MAX_REDIRECTS)
+            first.execute_command("CLUSTER", "SETSLOT", slot, "NODE", node_id(first))
+
+        for request in requests:
+            first.execute_command("CLUSTER", "SETSLOT", slot, "NODE", node_id(second))
+            agreeing = threading.Thread(target=agree)
+            agreeing.start()
+            assert drive.ask(request) in (1, [1])
+            agreeing.join()
+            first.delete(name)  # a node gives away no slot that has keys
+
+        first.execute_command("CLUSTER", "SETSLOT", slot, "NODE", node_id(second))
+        migration_timeout(settings, 0.05)
+        text = r"^The nodes of the cluster disagree about the node of the slot of .*: the last redirection named "
+        for request in requests:
             with pytest.raises(redis.exceptions.ClusterDownError, match=text + r"127\.0\.0\.1:\d+\.$"):
                 drive.ask(request)
         first.close()
@@ -287,3 +304,28 @@ def test_redirect_loop_ends_with_an_error_that_names_the_node(stores: Any, setti
     finally:
         close_pools()
         kill_all(servers)
+
+
+def redirected(node: redis.Redis) -> int:
+    """Return the number of MOVED replies of a node."""
+    return int(node.info("errorstats").get("errorstat_MOVED", {"count": 0})["count"])
+
+
+@pytest.mark.parametrize("is_batch", [False, True])
+def test_redirection_is_followed_after_the_time_limit_of_the_request(cluster: Store, is_batch: bool) -> None:
+    client, read = connections.client(), Read("GET", named(cluster, "late"))
+    limits = retry.RetryLimits(client.endpoint.settings, time.monotonic() - 60)
+    moved, topology = redis.exceptions.MovedError("100 127.0.0.1:7001"), topology_of(client.endpoint)
+
+    if is_batch:
+        steps = retry.recover_many([read], [moved], topology, limits)
+    else:
+        steps = retry.recover(read, moved, topology, limits)
+    sent = next(steps)
+
+    assert isinstance(sent, retry.SendCommands)
+    assert str(sent.node) == "127.0.0.1:7001"
+    assert 0 < limits.left_s() <= retry.ANSWERED_S
+    with pytest.raises(StopIteration) as end:
+        steps.send([b"value"])
+    assert end.value.value in (b"value", [b"value"])

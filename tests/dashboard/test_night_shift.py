@@ -137,12 +137,12 @@ def test_each_incident_of_a_night_is_shown_with_its_cause_and_its_remedy(
     set_option(settings, RESTARTED_WITHIN=600)
     eventually(lambda: tasks_noted(own_server) > 400)
     restart_without_persistence(own_server)
+    lost_data = row_with(operator, r"Redis lost all data in a restart before [\d:]+\. It held .+ tasks in \d queues?\.")
+    assert lost_data.text.startswith("■ Critical")
     restarted = row_with(operator, r"Redis started (< 1|\d+) s ago without data\.")
     assert "What it held before is lost. The append-only file is off. Turn it on:" in restarted.text
     assert re.search(r"redis-cli -h \S+ -p \d+ CONFIG SET appendonly yes", restarted.text)
     assert restarted.text.startswith("■ Critical")
-    lost_data = row_with(operator, r"Redis lost all data in a restart before [\d:]+\. It held .+ tasks in \d queues?\.")
-    assert lost_data.text.startswith("■ Critical")
 
 
 def test_without_poller_the_overview_promises_no_recovery(

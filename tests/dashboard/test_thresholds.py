@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from html import unescape
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -60,9 +61,9 @@ def problems(client: Client) -> list[dict[str, str]]:
     return found
 
 
-def found_in(**changed: str) -> list[Problem]:
+def found_in(loss: Any = None, **changed: str) -> list[Problem]:
     overview = TaskQueueOverview(NOW, [], [], None, None, server=HEALTHY | changed)
-    return list(server_problems(overview))
+    return list(server_problems(overview, loss))
 
 
 def test_failures_are_critical_from_twice_the_failure_rate(redis_server: Store, viewer: Client) -> None:
@@ -275,8 +276,19 @@ def test_start_without_data_is_told_from_a_restart() -> None:
     loaded = found_in(uptime_in_seconds="5", aof_enabled="0", rdb_last_load_keys_loaded="7")[0]
 
     assert (lost.text, lost.severity) == ("Redis started 5 s ago without data.", "critical")
-    assert lost.advice == "What it held before is lost. The append-only file is off. Turn it on:"
+    assert lost.advice == "The append-only file is off: a restart loses all data. Turn it on:"
     assert loaded.text == "Redis restarted 5 s ago."
+
+
+@pytest.mark.parametrize(
+    ("before_s", "is_restart", "is_of_this_start"), [(3, True, True), (3, False, False), (60, True, False)]
+)
+def test_new_server_is_not_said_to_have_lost_data(before_s: int, is_restart: bool, is_of_this_start: bool) -> None:
+    loss = {"at": NOW.timestamp() - before_s, "queues": 1, "tasks": 30, "is_restart": is_restart}
+
+    found = found_in(loss, uptime_in_seconds="5", aof_enabled="0", rdb_last_load_keys_loaded="0")[0]
+
+    assert found.advice.startswith("What it held before is lost. ") is is_of_this_start
 
 
 def test_start_of_the_server_is_not_shown_as_a_snapshot() -> None:

@@ -5,7 +5,8 @@
 - The reply was lost (connection, timeout): the request may have been executed. It is sent again only if it is
   idempotent.
 - ASK and TRYAGAIN: the slot of the request is being moved (`slot_migration`), nothing was executed. The request is sent
-  again after a delay, for as long as `SLOT_MIGRATION_TIMEOUT` or the caller allows. This uses no retry.
+  again after a delay, for as long as `SLOT_MIGRATION_TIMEOUT` or the caller allows. This uses no retry. Nodes that
+  redirect to each other with MOVED do not agree yet after a move or a failover: the same holds.
 - All other errors are raised.
 
 An error of the first kind that is raised says that no attempt was executed: after an attempt whose reply was lost, the
@@ -13,8 +14,8 @@ error of that attempt is raised instead.
 
 Limits: `RETRIES` retries after a delay, `MAX_REDIRECTS` further ones without a delay, and none once `SOCKET_TIMEOUT`
 has passed since the request began; a retry waits for the rest of that time. They hold for a batch as a whole, not for
-each of its requests. Only a script that the server does not know is sent in any case, for `SCRIPT_S` at least: the
-server has just answered, and the next call would be late by the same error.
+each of its requests. Only after NOSCRIPT and MOVED the request is sent in any case, for `ANSWERED_S` at least: a server
+has just answered, and the next call would be late by the same error.
 """
 
 from __future__ import annotations
@@ -58,11 +59,11 @@ BACKOFF_BASE_S = 0.02
 #: Longest delay before a retry, in seconds.
 BACKOFF_CAP_S = 0.5
 #: Retries without a delay, for MOVED and NOSCRIPT. A script whose slot has moved needs three. Nodes that redirect to
-#: each other do not agree yet: then the request is delayed, as before any other retry.
+#: each other do not agree yet: then the request waits, as for a slot that is being moved.
 MAX_REDIRECTS = 5
-#: Seconds that a script has at least after NOSCRIPT, if the time limit of the request has passed. A reply is waited for
-#: as long in any case, so that less has no effect.
-SCRIPT_S = PART_S
+#: Seconds that a request has at least after NOSCRIPT and MOVED, if its time limit has passed. A reply is waited for as
+#: long in any case, so that less has no effect.
+ANSWERED_S = PART_S
 #: Errors that mean that nothing was executed, and that another node, or the same one soon, will execute the request.
 NOT_EXECUTED_ERRORS = (BusyLoadingError, ReadOnlyError, ClusterDownError, MasterDownError, TryAgainError, NotConnected)
 #: redis-py's connection errors that a retry does not resolve.
@@ -159,10 +160,14 @@ class _Retry(enum.Enum):
     AFTER_SLOT_MOVED = enum.auto()
 
 
+#: Retries after an answer of a server that says how to send the request.
+_AFTER_ANSWER = {_Retry.AT_ONCE, _Retry.WITH_SOURCE}
+
+
 class RetryLimits:
     """How often and how long one request or batch is retried."""
 
-    __slots__ = ("_backoffs", "_deadline", "_retries_left", "_script_deadline", "_slot_deadline", "settings")
+    __slots__ = ("_answered_deadline", "_backoffs", "_deadline", "_retries_left", "_slot_deadline", "settings")
 
     def __init__(self, settings: ConnectionSettings, started_at: float) -> None:
         """
@@ -173,25 +178,24 @@ class RetryLimits:
         self._retries_left = settings.retries + MAX_REDIRECTS
         self._backoffs = 0
         self._deadline = started_at + settings.socket_timeout_s
-        self._script_deadline = started_at
+        self._answered_deadline = started_at
         self._slot_deadline: float | None = None
 
     def left_s(self) -> float:
         """Return the seconds that are left for the next attempt."""
-        return max(self._script_deadline - time.monotonic(), self._time_left_s())
+        return max(self._answered_deadline - time.monotonic(), self._time_left_s())
 
     def next(self, failed: Sequence[tuple[_PendingRequest, _Retry]]) -> tuple[list[_PendingRequest], float]:
         """Return the requests that are sent again, and the delay before that in seconds."""
         slot_wait_left_s = self._slot_wait_left_s(failed)
         allowed = {_Retry.AFTER_SLOT_MOVED} if slot_wait_left_s > 0 else set()
         if self._retries_left > 0:
-            allowed |= {_Retry.WITH_SOURCE}
-            if self._time_left_s() > 0:
-                allowed |= {_Retry.AT_ONCE}
-                allowed |= {_Retry.AFTER_BACKOFF} if self._backoffs < self.settings.retries else set()
+            allowed |= _AFTER_ANSWER
+            if self._time_left_s() > 0 and self._backoffs < self.settings.retries:
+                allowed |= {_Retry.AFTER_BACKOFF}
         used = {when for _, when in failed} & allowed
-        if _Retry.WITH_SOURCE in used:
-            self._script_deadline = time.monotonic() + SCRIPT_S
+        if used & _AFTER_ANSWER:
+            self._answered_deadline = time.monotonic() + ANSWERED_S
         delay_s = 0.0
         if used - {_Retry.AFTER_SLOT_MOVED}:
             self._retries_left -= 1
@@ -266,7 +270,7 @@ def _when(pending: _PendingRequest, topology: Topology) -> _Retry:
         pending.node = Node(error.host, error.port)
         topology.forget()
         pending.redirects += 1
-        return _Retry.AT_ONCE if pending.redirects < MAX_REDIRECTS else _Retry.AFTER_BACKOFF
+        return _Retry.AT_ONCE if pending.redirects < MAX_REDIRECTS else _Retry.AFTER_SLOT_MOVED
     if isinstance(error, NOT_EXECUTED_ERRORS) or _is_lost(error):
         if pending.lost is None and not isinstance(error, NOT_EXECUTED_ERRORS):
             pending.lost = error
@@ -340,6 +344,11 @@ def _outcome(pending: _PendingRequest, topology: Topology) -> Any:
         slot = slot_migration.slot_of(pending.request.key)
         return SlotMigrating(slot, time.monotonic() - pending.waits_since, str(topology))
     if isinstance(error, AskError) and topology.redirects:
+        if pending.redirects < MAX_REDIRECTS:
+            return ClusterDownError(
+                f"The slot of {pending.request.key!r} has moved to {error.host}:{error.port}, and no retry was left to "
+                "send the request there."
+            )
         return ClusterDownError(
             f"The nodes of the cluster disagree about the node of the slot of {pending.request.key!r}: "
             f"the last redirection named {error.host}:{error.port}."

@@ -29,7 +29,8 @@ from django_redis_components.dashboard.failures.snapshot import (
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.page import PageRequest
-from django_redis_components.dashboard.queues.task_list import TaskRow, TaskUrl, list_row, time_of
+from django_redis_components.dashboard.queues.listing import time_of
+from django_redis_components.dashboard.queues.task_list import TaskRow, TaskUrl, list_row
 from django_redis_components.dashboard.queues.task_query import parse_time
 from django_redis_components.dashboard.queues.throughput import (
     MINUTES_PER_LABEL,

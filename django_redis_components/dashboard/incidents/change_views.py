@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from functools import partial
 
 from django import forms
@@ -62,7 +61,7 @@ def acknowledge(request: PageRequest) -> HttpResponse:
     if form.is_valid():
         minutes, reason = form.cleaned_data["minutes"], form.cleaned_data["reason"]
         action = f"Acknowledge problem {problem.id!r}" + (f" for {minutes} min" if minutes else " until it is resolved")
-        run = partial(_acknowledge, problem, request.author, reason, minutes)
+        run = partial(_acknowledge, problem, facts.at.timestamp(), request.author, reason, minutes)
         return verbs.execute(request, Change(ACKNOWLEDGE, problem.id, action, run, _back(request)))
     confirmation = Confirmation(
         title=_("Acknowledge a problem"),
@@ -120,6 +119,8 @@ def _problem(request: PageRequest, facts: ProblemFacts) -> Problem:
         raise SnapshotFailed(next(iter(facts.errors.values())), str(facts.endpoint))
     if incident is None:
         raise Http404(_("This problem is resolved."))
+    is_by_code = wanted.startswith(f"{incident.code}:")  # a code may contain a colon
+    kind = incident.code if is_by_code else wanted.partition(":")[0]
     return Problem(
         incident.code,
         incident.text,
@@ -127,12 +128,12 @@ def _problem(request: PageRequest, facts: ProblemFacts) -> Problem:
         incident.command,
         incident.severity,
         incident.queue,
-        subject=incident.id.removeprefix(f"{incident.code}:"),  # a code may contain a colon
+        subject=wanted.removeprefix(f"{kind}:"),
+        kind="" if is_by_code else kind,
     )
 
 
-def _acknowledge(problem: Problem, author: str, reason: str, minutes: int | None) -> ChangeOutcome:
-    now = time.time()
+def _acknowledge(problem: Problem, now: float, author: str, reason: str, minutes: int | None) -> ChangeOutcome:
     until = now + minutes * 60 if minutes else None
     held = Acknowledgment(author, reason, problem.severity, now, until)
     _change(problem, held)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from datetime import datetime
 from typing import Any
 
 from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
+from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.deploy_marks import time_after_deploy
 from django_redis_components.dashboard.formats import Timestamp
@@ -28,7 +30,7 @@ class ProblemRow:
     """A problem as the overview shows it.
 
     Attributes:
-        since: when it started, as far as the site was watched; None if it was not.
+        since: when it started, as far as the site was watched; None if it was not. By the clock of its shard's server.
         after_deploy: how long after a deploy the main error of a failing queue was first seen, or "".
         note: its acknowledgment, or "".
         remedies: links to its cause and to what remedies it, the acknowledgment last.
@@ -93,12 +95,28 @@ def problem_row(found: FoundProblem, snapshot: OverviewSnapshot, links: Links) -
     url = links.verb(verb, "incident", problem=problem.id)
     return ProblemRow(
         problem,
-        formats.timestamp(moment(incident.started_at), facts.at) if incident else None,
+        _since(incident.started_at, found.facts, facts.at) if incident else None,
         time_after_deploy(errors[0].first_at, snapshot.deploys or []) if errors else "",
         acknowledgment_note(held, facts.at) if held else "",
         [*remedies_of(source, facts_of_source, links_of_shard), *([Remedy(label, url)] if url else [])],
         retries_of(found.source, errors, links_of_shard),
     )
+
+
+def _since(started_at: float, facts: ProblemFacts | Exception, at: datetime) -> Timestamp:
+    """Format the start of a problem by the clock of the server whose times its text has, if the clocks differ.
+
+    Args:
+        started_at: by the clock of the dashboard's connection.
+        facts: of the shard that has the problem; an error if it does not answer.
+        at: the time of the dashboard's connection.
+    """
+    start = moment(started_at)
+    if isinstance(facts, ProblemFacts):
+        ahead = facts.at - at
+        if abs(ahead.total_seconds()) > conf.settings().dashboard.clock_offset_s:  # else the time of the reads differs
+            return formats.timestamp(start + ahead, facts.at)
+    return formats.timestamp(start, at)
 
 
 def problem_data(problem: Problem, facts: ProblemFacts) -> dict[str, Any]:

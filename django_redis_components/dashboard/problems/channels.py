@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -24,7 +23,7 @@ REPORTED_S = 86_400.0
 
 def failing_channels(facts: ProblemFacts) -> Iterator[Problem]:
     """Yield the channels that have delivered nothing for five minutes although they tried."""
-    state, now, configured = facts.incidents, time.time(), channel_names()
+    state, now, configured = facts.incidents, facts.at.timestamp(), channel_names()
     for channel, failure in state.failures.items():
         if channel not in configured or now - failure.since < FAILED_S or now - failure.at > REPORTED_S:
             continue

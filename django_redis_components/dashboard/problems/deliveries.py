@@ -52,8 +52,11 @@ class _Delivery(threading.Thread):
 _late: dict[str, _Delivery] = {}
 
 
-def deliver(announcement: Announcement) -> tuple[Announcement, dict[str, str]]:
+def deliver(announcement: Announcement, now: float | None = None) -> tuple[Announcement, dict[str, str]]:
     """Deliver an announcement.
+
+    Args:
+        now: by the clock of `made_at`; None: that of this host.
 
     Returns:
         It with the channels that must deliver it later, and the error of each channel, "" once it has delivered.
@@ -62,7 +65,7 @@ def deliver(announcement: Announcement) -> tuple[Announcement, dict[str, str]]:
     deliveries = [_started(announcement, channel) for channel in announcement.channels]
     errors = {each.channel: _error_of(each, announcement, ends_at) for each in deliveries}
     failed = {channel: error for channel, error in errors.items() if error is not None}
-    is_given_up = time.time() - announcement.made_at > GIVEN_UP_S
+    is_given_up = (time.time() if now is None else now) - announcement.made_at > GIVEN_UP_S
     for channel, error in failed.items():
         text = "A notification by %s failed (%s): %s" if is_given_up else "A notification by %s is repeated (%s): %s"
         logger.log_exception(error, text, channel, type(error).__name__, announcement.incident.id)

@@ -78,7 +78,7 @@ class ProblemFacts:
         """Return the acknowledgment of a problem that holds, or None."""
         incident = self.incident_of(problem)
         if incident is None or not dataclasses.replace(incident, severity=problem.severity).is_acknowledged(
-            time.time()
+            self.at.timestamp()
         ):
             return None
         return incident.acknowledged

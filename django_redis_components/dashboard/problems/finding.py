@@ -22,8 +22,8 @@ from django_redis_components.core.settings import conf
 from django_redis_components.core.text import encodable
 from django_redis_components.dashboard.outages import outage_of
 from django_redis_components.dashboard.problems import channels, queues, schedules, server, traffic, workers
-from django_redis_components.dashboard.problems.facts import ProblemFacts, facts_of_connection
-from django_redis_components.dashboard.problems.of_connections import named, outage_problem
+from django_redis_components.dashboard.problems.facts import ProblemFacts
+from django_redis_components.dashboard.problems.of_connections import named, outage_of_connection, there
 from django_redis_components.dashboard.problems.problem import REST, Problem
 from django_redis_components.dashboard.problems.registry import SITE_CHECKS
 from django_redis_components.dashboard.problems.watched import CHECKS as WATCHED
@@ -41,9 +41,8 @@ SEVERITIES = ("critical", "warning")
 #: a part of a command is another command.
 MAX_TEXT, MAX_NAME, MAX_COMMAND = 4_000, 500, 50_000
 
-#: Checks of the server, and of queues and workers, most severe first. Those of the server and of data come first: what
-#: they find may be the cause of the rest.
-_OF_SERVER = (server.server_problems, server.eviction)
+#: Checks of queues and workers, most severe first. Those of the server and of data come before them: what they find may
+#: be the cause of the rest.
 _OF_QUEUES = (
     traffic.failing_queues,
     queues.queues_without_worker,
@@ -64,7 +63,9 @@ def find_problems(facts: ProblemFacts) -> list[Problem]:
     """Return the problems, critical ones first, those of the server before others, in the active language."""
     facts = with_watched_traffic(facts)
     found = [*_unread_parts(facts), *server.clock_problem(facts.clock_offset_s)]
-    found.extend(_found_in_queues(_OF_SERVER, facts))
+    if facts.queues is not None:
+        found.extend(_found_by(server.server_problems, facts.queues, facts.watched.get("data_loss")))
+    found.extend(_found_in_queues((server.eviction,), facts))
     found.extend(_found_watched(facts, of_server=True))
     if facts.schedules is not None:
         found.extend(_found_by(schedules.overdue_schedules, facts.schedules, facts.using))
@@ -99,13 +100,13 @@ def _found_in_connections(facts: ProblemFacts) -> Iterator[Problem]:
         if alias not in conf.settings().connections:
             continue  # it was removed from the settings
         try:
-            there = facts_of_connection(alias, watched, facts.at)
+            facts_there = there(alias, watched, facts.at)
         except ConfigurationError:
             continue  # the system checks report it
-        found = [*_found_by(outage_problem, watched, alias, facts.using)]
+        found = [*_found_by(outage_of_connection, watched, alias, facts.using)]
         for of_server in (True, False):
-            found += _found_watched(there, of_server=of_server)
-        redis_cli = there.endpoint.redis_cli()
+            found += _found_watched(facts_there, of_server=of_server)
+        redis_cli = facts_there.endpoint.redis_cli()
         for problem in found:
             yield named(dataclasses.replace(problem, command=naming_server(problem.command, redis_cli)), alias)
 
@@ -144,6 +145,7 @@ def _plain(problem: Problem) -> Problem:
         fingerprint=_name(problem.fingerprint),
         count=problem.count,
         subject=_name(problem.subject),
+        kind=_name(problem.kind),
     )
 
 

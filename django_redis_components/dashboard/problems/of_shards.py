@@ -13,7 +13,7 @@ from django_redis_components.dashboard import outages
 from django_redis_components.dashboard.problems.facts import ProblemFacts, endpoint_of, read_facts
 from django_redis_components.dashboard.problems.finding import find_problems
 from django_redis_components.dashboard.problems.incidents import IncidentState
-from django_redis_components.dashboard.problems.problem import Problem
+from django_redis_components.dashboard.problems.problem import Problem, outage_problem
 from django_redis_components.taskqueue.shard_clients import concurrently
 from django_redis_components.taskqueue.shards import Shard, shards_of
 
@@ -84,7 +84,7 @@ def problems_of(shard: Shard, facts: FactsOrError) -> Iterator[Problem]:
         return
     outage = outages.outage_of(error or RuntimeError(), address_of(shard))
     text = f"{outage.title} {outage.address}".strip()
-    yield Problem(f"redis_{outage.code}", text, outage.advice, severity="critical")
+    yield outage_problem(outage, text)
 
 
 def named(problem: Problem, shard: Shard) -> Problem:

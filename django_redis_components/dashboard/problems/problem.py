@@ -5,9 +5,12 @@ from __future__ import annotations
 import dataclasses
 
 from django_redis_components.core.command_line import command_line
+from django_redis_components.dashboard.outages import Outage
 
 #: Subject of the problem that stands for others of its kind.
 REST = "…"
+#: Kind of the problem of a server that cannot be used.
+OUTAGE = "redis_outage"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -25,6 +28,7 @@ class Problem:
         fingerprint: of the error that is the cause, or "".
         count: how many problems it stands for.
         subject: what has the problem, if it is not a queue: a worker, a lock, a task, …
+        kind: what the problem is, if its code may change while it lasts, such as that of an outage; "": its code.
     """
 
     code: str
@@ -37,11 +41,17 @@ class Problem:
     fingerprint: str = ""
     count: int = 1
     subject: str = ""
+    kind: str = ""
 
     @property
     def id(self) -> str:
         """What is the same as long as the problem lasts, whatever its text says."""
-        return f"{self.code}:{self.subject or self.queue}"
+        return f"{self.kind or self.code}:{self.subject or self.queue}"
+
+
+def outage_problem(outage: Outage, text: str) -> Problem:
+    """Return the problem of a server that cannot be used. Its code may change while it lasts."""
+    return Problem(f"redis_{outage.code}", text, outage.advice, severity="critical", kind=OUTAGE)
 
 
 def worker_command(*queues: str, using: str) -> str:

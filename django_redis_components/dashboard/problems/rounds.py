@@ -30,7 +30,7 @@ from django_redis_components.dashboard.problems.incidents import (
 )
 from django_redis_components.dashboard.problems.of_connections import watch_connections
 from django_redis_components.dashboard.problems.of_shards import FactsOrError, problems_of_others, read_others
-from django_redis_components.dashboard.problems.problem import Problem
+from django_redis_components.dashboard.problems.problem import Problem, outage_problem
 from django_redis_components.dashboard.problems.storage import change_state
 from django_redis_components.dashboard.problems.watched.data_loss import held_data
 from django_redis_components.dashboard.problems.watched.reading import read_checks
@@ -67,14 +67,15 @@ def watch(using: str, remembered: Remembered, keep_lease: Callable[[], bool]) ->
         problems = find_problems(facts)
         problems += problems_of_others(others, problems)
     if keep_lease():
-        _announce(problems, using, now)
+        # By the server's clock, which all processes of the site share: another one may continue with another clock.
+        _announce(problems, using, facts.at.timestamp())
     return held
 
 
 def outage_incident(error: Exception, using: str, since: float) -> Incident:
     """Announce that Redis is away, without Redis; return the incident."""
     outage = outage_of(error, str(connections.endpoint(using)))
-    problem = Problem(f"redis_{outage.code}", outage.title, outage.advice, severity="critical")
+    problem = outage_problem(outage, outage.title)
     state, _ = advance(IncidentState(), [problem], since, channels=notifications.channel_names())
     for announcement in state.pending:
         deliver(announcement)
@@ -141,10 +142,10 @@ def _announce(problems: Sequence[Problem], using: str, now: float) -> None:
     state = change_state(change, using)
     claimed = [each for each in state.pending if each.claimed_at == now]
     if claimed:
-        _store_left(*_deliver_all(claimed), now, using)
+        _store_left(*_deliver_all(claimed, now), now, using)
 
 
-def _deliver_all(claimed: Sequence[Announcement]) -> tuple[list[Announcement], dict[str, str]]:
+def _deliver_all(claimed: Sequence[Announcement], now: float) -> tuple[list[Announcement], dict[str, str]]:
     """Deliver announcements. Those for which no time is left are not claimed.
 
     Returns:
@@ -154,7 +155,7 @@ def _deliver_all(claimed: Sequence[Announcement]) -> tuple[list[Announcement], d
     errors: dict[str, str] = {}
     for each in claimed:
         if time.monotonic() < ends_at:
-            rest, outcome = deliver(each)
+            rest, outcome = deliver(each, now)
             left.append(rest)
             errors |= outcome
         else:

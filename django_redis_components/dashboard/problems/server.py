@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from django.template.defaultfilters import filesizeformat
 from django.utils.translation import gettext as _
@@ -18,11 +19,16 @@ from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOvervie
 MAX_REPLICAS = 20
 
 
-def server_problems(overview: TaskQueueOverview) -> Iterator[Problem]:
-    """Yield the problems of the server, most severe first; none if INFO may not be read."""
+def server_problems(overview: TaskQueueOverview, loss: Any = None) -> Iterator[Problem]:
+    """Yield the problems of the server, most severe first; none if INFO may not be read.
+
+    Args:
+        loss: the last loss of data that the watching process has seen, or None; see `HeldData`.
+    """
     info = overview.server
     if info:
-        for check in (_restart, _disk, _snapshots, _memory, _replica, _replicas):
+        yield from _restart(info, overview, loss)
+        for check in (_disk, _snapshots, _memory, _replica, _replicas):
             yield from check(info, overview)
 
 
@@ -42,7 +48,7 @@ def memory_share(info: Mapping[str, str]) -> tuple[int, int]:
     return integer(info, "used_memory"), integer(info, "maxmemory")
 
 
-def _restart(info: Mapping[str, str], overview: TaskQueueOverview) -> Iterator[Problem]:
+def _restart(info: Mapping[str, str], overview: TaskQueueOverview, loss: Any) -> Iterator[Problem]:
     uptime_s = integer(info, "uptime_in_seconds")
     if "uptime_in_seconds" in info and uptime_s < conf.settings().dashboard.restarted_within_s:
         age = {"age": formats.age(uptime_s)}
@@ -51,7 +57,12 @@ def _restart(info: Mapping[str, str], overview: TaskQueueOverview) -> Iterator[P
             yield Problem("restarted", text, _("Check the server’s log for the cause."))
         elif info.get("rdb_last_load_keys_loaded") == "0":
             text = _("Redis started %(age)s ago without data.") % age
-            advice = _("What it held before is lost. The append-only file is off. Turn it on:")
+            has_lost = loss is not None and loss["is_restart"] and loss["at"] >= overview.at.timestamp() - uptime_s - 1
+            advice = (
+                _("What it held before is lost. The append-only file is off. Turn it on:")
+                if has_lost  # a new server has held nothing
+                else _("The append-only file is off: a restart loses all data. Turn it on:")
+            )
             yield Problem("restarted", text, advice, command, "critical")
         else:
             advice = _("The append-only file is off: changes after the last snapshot are lost. Turn it on:")

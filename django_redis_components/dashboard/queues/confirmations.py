@@ -41,11 +41,14 @@ class InShards(Generic[T]):
         if len(self.by_shard) + len(self.away) == 1:
             return []
         names = {"names": ", ".join(shard.name for shard in self.by_shard)}
-        checks = [Check(_("This applies to the queue in the shards %(names)s.") % names)]
-        if self.away:
-            names = {"names": ", ".join(shard.name for shard in self.away)}
-            checks.append(Check(_("Tasks in shards that do not answer are not changed: %(names)s.") % names, "caution"))
-        return checks
+        return [Check(_("This applies to the queue in the shards %(names)s.") % names), *self.away_checks()]
+
+    def away_checks(self) -> list[Check]:
+        """Return which shards a change does not apply to, because they do not answer."""
+        if not self.away:
+            return []
+        names = {"names": ", ".join(shard.name for shard in self.away)}
+        return [Check(_("Tasks in shards that do not answer are not changed: %(names)s.") % names, "caution")]
 
     def outcome(self, outcome: ChangeOutcome) -> ChangeOutcome:
         """Return the outcome of a change with the shards in which it was not made."""
@@ -112,6 +115,23 @@ def merged_preview(found: Mapping[Shard, Preview]) -> Preview:
         is_partial=any(preview.is_partial for preview in previews),
         error_class=next((preview.error_class for preview in previews if preview.error_class), ""),
     )
+
+
+def merged_tick(found: InShards[tuple[Preview, dict[str, Any]]]) -> tuple[Preview, dict[str, Any]]:
+    """Return what a change of ticked tasks applies to, and its selection: a part for each shard that has some."""
+    by_shard = {shard: each for shard, each in found.by_shard.items() if each[1]["ids"]}
+    if not by_shard:
+        return next(iter(found.by_shard.values()))
+    preview = merged_preview({shard: each for shard, (each, _selection) in by_shard.items()})
+    parts = [{**selection, "shard": shard.name} for shard, (_each, selection) in by_shard.items()]
+    return preview, {**parts[0], "parts": parts}
+
+
+def ids_of(selection: Mapping[str, Any]) -> list[str] | None:
+    """Return the ids of a selection of ticked tasks; None if it is of all that match."""
+    if "ids" not in selection:
+        return None
+    return [task_id for part in parts_of(selection) for task_id in part["ids"]]
 
 
 def shard_of(part: Mapping[str, Any]) -> Shard:

@@ -7,8 +7,9 @@ from typing import Any
 from django_redis_components.dashboard.arguments import arguments_text
 from django_redis_components.dashboard.error_text import masked_error
 from django_redis_components.dashboard.json_data import fields_of, metrics_data, quantiles_data
+from django_redis_components.dashboard.queues.listing import time_of
 from django_redis_components.dashboard.queues.snapshot import QueueSnapshot
-from django_redis_components.dashboard.queues.task_list import attempts_of, time_of
+from django_redis_components.dashboard.queues.task_list import attempts_of
 from django_redis_components.dashboard.snapshot import Snapshot
 from django_redis_components.taskqueue import ErrorGroup
 from django_redis_components.taskqueue.record import TaskRecord
@@ -72,16 +73,17 @@ def _listing_data(snapshot: QueueSnapshot) -> dict[str, Any] | None:
     listing, query = snapshot.listing, snapshot.query
     if listing is None:
         return None
-    scan = listing.scan
     return {
         "state": query.state,
         "filters": {name: getattr(query, name) for name in ("name", "error", "text", "version", "host")},
-        "total": scan.total,
-        "start": scan.start,
+        "total": listing.total,
+        "start": listing.start,
         "scanned": listing.scanned,
         "older": listing.last if listing.has_more else None,
-        "newer": scan.first if scan.start > 0 else None,
-        "tasks": [task_data(task) for task in listing.tasks],
+        "newer": listing.first or None,
+        "tasks": [
+            {**task_data(task), **({"shard": shard.name} if listing.is_merged else {})} for shard, task in listing.rows
+        ],
     }
 
 

@@ -13,16 +13,16 @@ from django.utils.translation import ngettext, pgettext
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.charts import ChartPanel
-from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.deploy_marks import marked
 from django_redis_components.dashboard.elements import NO_VALUE, Tile, pause_note
 from django_redis_components.dashboard.error_text import group_line
 from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.problems.problem import worker_command
 from django_redis_components.dashboard.queues.shard_rows import shard_rows
 from django_redis_components.dashboard.queues.snapshot import QueueSnapshot, read_queue
-from django_redis_components.dashboard.queues.task_list import TaskUrl, state_tabs, task_list
+from django_redis_components.dashboard.queues.task_list import UrlIn, state_tabs, task_list
 from django_redis_components.dashboard.queues.task_query import TaskQuery, query_of
 from django_redis_components.dashboard.queues.task_verbs import bulk_actions
 from django_redis_components.dashboard.queues.throughput import (
@@ -69,7 +69,7 @@ def context(request: PageRequest, snapshot: Snapshot[QueueSnapshot]) -> dict[str
     """Return the context of the templates."""
     name, links, query = request.object_id, request.links, request.query
     urls = links.in_shard(request.shard_name).verbs(name)  # a change applies to all shards, unless the URL names one
-    page = build_page(snapshot.value, url_of=links.task)
+    page = build_page(snapshot.value, url_in=_urls_in(links, snapshot.value))
     has_names = page["listing"] is not None and any(row.new_name for row in page["listing"]["rows"])
     bulk = bulk_actions(query.state, urls, is_search=query.filters.are_set, has_names=has_names)
     page["shards"] = shard_rows(snapshot.value.depth, snapshot.value.elsewhere, links)
@@ -83,11 +83,11 @@ def context(request: PageRequest, snapshot: Snapshot[QueueSnapshot]) -> dict[str
     }
 
 
-def build_page(snapshot: QueueSnapshot, *, url_of: TaskUrl) -> dict[str, Any]:
+def build_page(snapshot: QueueSnapshot, *, url_in: UrlIn) -> dict[str, Any]:
     """Return the page of a snapshot.
 
     Args:
-        url_of: returns the URL of a task's page, or "".
+        url_in: returns what returns the URL of a task's page, or "", for a shard.
     """
     depth, at, using = snapshot.depth, snapshot.at, conf.settings().dashboard.using
     return {
@@ -97,7 +97,7 @@ def build_page(snapshot: QueueSnapshot, *, url_of: TaskUrl) -> dict[str, Any]:
         "worker_command": worker_command(depth.name, using=using) if snapshot.total.is_unserved else "",
         "detail": {"query": snapshot.query.encoded()},  # a refresh keeps the state that was chosen
         "states": state_tabs(snapshot),
-        "listing": task_list(snapshot, snapshot.listing, url_of) if snapshot.listing else None,
+        "listing": task_list(snapshot, snapshot.listing, url_in) if snapshot.listing else None,
         "trash": [(entry, _trash_text(entry, at)) for entry in snapshot.trash],
         "throughput": [*_throughput_tiles(snapshot)],
         "figures_note": _figures_note(snapshot),
@@ -107,6 +107,11 @@ def build_page(snapshot: QueueSnapshot, *, url_of: TaskUrl) -> dict[str, Any]:
         "tasks": [task_row(task) for task in snapshot.minutes.tasks],
         "errors": [(group, group_line(group), _last_hour(group, at)) for group in snapshot.errors],
     }
+
+
+def _urls_in(links: Links, snapshot: QueueSnapshot) -> UrlIn:
+    """Return what returns the URLs of tasks in a shard: of a list of several shards each names its own."""
+    return lambda shard: (links.in_shard(shard.name) if snapshot.is_of_all else links).task
 
 
 def _group_rows(snapshot: QueueSnapshot) -> Iterable[dict[str, Any]]:
@@ -139,7 +144,7 @@ def _figures_note(snapshot: QueueSnapshot) -> str:
         return ""
     names = ", ".join(snapshot.missing)
     missing = _("They do not include %(names)s.") % {"names": names} if names else ""
-    text = _("Figures and charts: all shards. List of tasks: shard %(name)s.") % {"name": queue_shard().name}
+    text = _("Figures, charts and the list of tasks: all shards.")
     return " ".join(filter(None, [text, missing]))
 
 

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django_redis_components.core.protocol import run
 from django_redis_components.dashboard import responses, verbs
 from django_redis_components.dashboard.audit import logged_time
-from django_redis_components.dashboard.clients import queue_shard
+from django_redis_components.dashboard.clients import queue_shard, shown_shards
 from django_redis_components.dashboard.forms import ChangeForm, MoveForm, RescheduleTasksForm
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.parameters import InvalidParameter
@@ -23,8 +23,10 @@ from django_redis_components.dashboard.queues.changes import Preview
 from django_redis_components.dashboard.queues.confirmations import (
     changed_shards,
     clock_of,
+    ids_of,
     in_each,
     merged_preview,
+    merged_tick,
     outcome_of,
     parts_of,
     previewed,
@@ -46,6 +48,7 @@ from django_redis_components.dashboard.queues.task_verbs import (
     TASK_VERBS,
     TaskVerb,
 )
+from django_redis_components.dashboard.shard_choice import name_in_urls
 from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation, Ticket
 from django_redis_components.taskqueue.store import control
 
@@ -92,7 +95,7 @@ def _selected(form: QueryDict, selection: Any) -> tuple[TaskQuery, list[str] | N
     or the ids of the ticked rows.
     """
     if selection:
-        return TaskQuery(selection["state"], **selection.get("filters", {})), selection.get("ids")
+        return TaskQuery(selection["state"], **selection.get("filters", {})), ids_of(selection)
     query = query_of({name: form.get(name, "") for name in ("state", *FILTERS)})
     if form.get("all"):
         return query, None
@@ -107,7 +110,12 @@ def _selected(form: QueryDict, selection: Any) -> tuple[TaskQuery, list[str] | N
 def _confirmation(
     request: PageRequest, task_verb: TaskVerb, query: TaskQuery, ids: list[str] | None, form: ChangeForm | None
 ) -> Confirmation:
-    queue, url_of = request.object_id, request.links.task
+    queue = request.object_id
+
+    def url_of(task_id: str) -> str:
+        """Return the URL of a task in the shard that is read."""
+        return request.links.in_shard(name_in_urls(shown_shards().shards)).task(task_id)
+
     checks: list[Check] = []
     if ids is None:
         found = in_each(changed_shards(request), lambda: changes.preview_matching([queue], query, url_of)[0])
@@ -115,7 +123,9 @@ def _confirmation(
         parts = [{**part, "shard": shard.name} for shard, (_each, part) in found.by_shard.items()]
         selection, checks = {**parts[0], "parts": parts}, found.checks()
     else:
-        preview, selection = changes.preview_ticked(queue, query.state, ids, url_of)
+        ticked = in_each(changed_shards(request), lambda: changes.preview_ticked(queue, query.state, ids, url_of))
+        preview, selection = merged_tick(ticked)
+        checks = ticked.away_checks()
     names = {
         "count": preview.count_text,
         "number": preview.count,
@@ -163,7 +173,7 @@ def _new_names(preview: Preview) -> Iterator[str]:
 
 def _execute(request: PageRequest, task_verb: TaskVerb, selection: Any, argument: str) -> HttpResponse:
     queue, state, verb = selection["queue"], selection["state"], task_verb.verb
-    which = ", ".join(selection["ids"][:20]) if "ids" in selection else _logged_filters(selection["filters"])
+    which = ", ".join(ids[:20]) if (ids := ids_of(selection)) else _logged_filters(selection["filters"])
     until = logged_time(selection["until_ms"])
     to = f" to {argument!r}" if argument else ""
     words = verb.name.capitalize().replace("_", " ")

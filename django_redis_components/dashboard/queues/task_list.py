@@ -17,13 +17,15 @@ from django_redis_components.dashboard.arguments import arguments_text
 from django_redis_components.dashboard.elements import NO_VALUE, Link, TaskLine
 from django_redis_components.dashboard.error_text import masked_error
 from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.queues.listing import BY_DUE_TIME, TaskListing, time_of
 from django_redis_components.dashboard.queues.new_names import new_names
-from django_redis_components.dashboard.queues.snapshot import QueueSnapshot, TaskListing
+from django_redis_components.dashboard.queues.snapshot import QueueSnapshot
 from django_redis_components.dashboard.queues.task_query import FILTERS, PAGE_SIZE, TaskQuery
 from django_redis_components.dashboard.side_filter import FilterGroup, filter_group, version_names
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.defaults import options_to_show
 from django_redis_components.taskqueue.record import TaskRecord
+from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.stats.deploys import Deploy
 from django_redis_components.taskqueue.store.finished import FINISHED
 from django_redis_components.taskqueue.store.scan import MAX_MESSAGE, STATES, ScannedTask
@@ -36,6 +38,8 @@ RUN_STATES = ("running", "retrying", "failed", "successful")
 
 #: Returns the URL of a task's page, or "".
 TaskUrl = Callable[[str], str]
+#: The same of the tasks in a shard.
+UrlIn = Callable[[Shard], TaskUrl]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -60,6 +64,7 @@ class TaskRow:
         error_class, error_text: of the last error, or "".
         version: of the code that runs it, or has run it last, or "".
         new_name: under which an unregistered task can run, or "".
+        shard: name of its shard if the list is of several, or "".
     """
 
     task: TaskLine
@@ -70,6 +75,7 @@ class TaskRow:
     error_text: str
     version: str = ""
     new_name: str = ""
+    shard: str = ""
 
 
 def state_tabs(snapshot: QueueSnapshot) -> list[StateTab]:
@@ -81,7 +87,7 @@ def state_tabs(snapshot: QueueSnapshot) -> list[StateTab]:
     }
     tabs = []
     for state in STATES:
-        count = snapshot.finished[state] if state in FINISHED else getattr(snapshot.depth, state)
+        count = snapshot.finished[state] if state in FINISHED else getattr(snapshot.total, state)
         tabs.append(
             StateTab(
                 label=labels[state],
@@ -101,12 +107,13 @@ def _newest(count: int) -> str:
     return _("%(count)s newest") % {"count": number(count)} if is_full else number(count)
 
 
-def task_list(snapshot: QueueSnapshot, listing: TaskListing, url_of: TaskUrl) -> dict[str, Any]:
-    """Return the list of a snapshot."""
-    query, scan, state = snapshot.query, listing.scan, snapshot.query.state
-    is_by_time = state in ("scheduled", "retrying", "limited")
-    newer = query.encoded(cursor=scan.first, direction="before") if scan.start > 0 and scan.first else ""
-    if listing.is_search:
+def task_list(snapshot: QueueSnapshot, listing: TaskListing, url_in: UrlIn) -> dict[str, Any]:
+    """Return the list of a snapshot. The times of a task are compared with the clock of the server that it is on."""
+    query, state = snapshot.query, snapshot.query.state
+    is_by_time = state in BY_DUE_TIME
+    is_first_only = listing.is_search or listing.is_merged
+    newer = query.encoded(cursor=listing.first, direction="before") if listing.first else ""
+    if is_first_only:
         newer = query.encoded(cursor="", direction="") if query.cursor else ""
     older = query.encoded(cursor=listing.last, direction="after") if listing.has_more else ""
     names = new_names(listing.tasks) if state == "unregistered" else {}
@@ -114,9 +121,14 @@ def task_list(snapshot: QueueSnapshot, listing: TaskListing, url_of: TaskUrl) ->
         "state": state,
         "state_label": state_labels()[state],
         "rows": [
-            dataclasses.replace(list_row(task, state, snapshot.at, url_of), new_name=names.get(task.record.id, ""))
-            for task in listing.tasks
+            dataclasses.replace(
+                list_row(task, state, listing.lists[shard].at, url_in(shard)),
+                new_name=names.get(task.record.id, ""),
+                shard=shard.name if listing.is_merged else "",
+            )
+            for shard, task in listing.rows
         ],
+        "has_shards": listing.is_merged,
         "moment_label": _moment_labels().get(state, ""),
         "has_durations": state == "successful",
         "has_errors": state in ("failed", "retrying"),
@@ -124,7 +136,7 @@ def task_list(snapshot: QueueSnapshot, listing: TaskListing, url_of: TaskUrl) ->
         "scanned": _scanned_text(listing),
         "newer": newer,
         "older": older,
-        "newer_label": _("Back to the first") if listing.is_search else _("Earlier") if is_by_time else _("Newer"),
+        "newer_label": _("Back to the first") if is_first_only else _("Earlier") if is_by_time else _("Newer"),
         "older_label": _("Continue scan") if listing.is_search else _("Later") if is_by_time else _("Older"),
         "is_search": listing.is_search,
         "presets": _presets(query, snapshot.deploys),
@@ -244,15 +256,6 @@ def attempts_of(record: TaskRecord[Any]) -> int | None:
         return None
 
 
-def time_of(record: TaskRecord[Any], name: str) -> datetime | None:
-    """Return a time of a record; None if it has none, or a corrupt one."""
-    try:
-        found: datetime | None = getattr(record, name)
-    except (ValueError, OverflowError, OSError):
-        return None
-    return found
-
-
 def _since(then: datetime | None, at: datetime) -> str:
     return NO_VALUE if then is None else formats.age((at - then).total_seconds())
 
@@ -277,10 +280,9 @@ def _empty_text(listing: TaskListing) -> str:
 
 def _scanned_text(listing: TaskListing) -> str:
     """Return how far a search has looked, or which part of the list is shown."""
-    scan = listing.scan
-    total = number(scan.total)
+    total = number(listing.total)
     if listing.is_search:
-        past = {"scanned": number(scan.start + listing.scanned), "total": total, "count": number(len(listing.tasks))}
+        past = {"scanned": number(listing.start + listing.scanned), "total": total, "count": number(len(listing.tasks))}
         return (
             ngettext(
                 "Scanned %(scanned)s of %(total)s: %(count)s matches here.",
@@ -289,9 +291,10 @@ def _scanned_text(listing: TaskListing) -> str:
             )
             % past
         )
-    if not scan.scanned:
+    if not listing.scanned:
         return ""
-    span = {"first": number(scan.start + 1), "last": number(scan.start + scan.scanned), "total": total}
+    last = listing.start + listing.scanned
+    span = {"first": number(listing.start + 1), "last": number(last), "total": total}
     return _("%(first)s to %(last)s of %(total)s") % span
 
 

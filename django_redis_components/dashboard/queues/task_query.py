@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 from collections.abc import Mapping
 from datetime import timedelta
@@ -80,6 +81,12 @@ class TaskQuery:
     def needs_rows(self) -> bool:
         """Whether `accepts` must look at each task that the server has found."""
         return bool(self.text) or self._is_error_masked
+
+    def cursor_in(self, shard: str) -> str:
+        """Return the cursor in a shard. That of a page of several shards has one for each, as JSON."""
+        if not self.cursor.startswith("{"):
+            return self.cursor
+        return str(json.loads(self.cursor).get(shard, ""))
 
     def encoded(self, **changed: str) -> str:
         """Return the query string with some values changed."""
@@ -178,9 +185,20 @@ def query_of(form: Mapping[str, str]) -> TaskQuery:
     check_span(query)
     if query.direction not in ("after", "before"):
         raise not_one_of("direction", query.direction, ("after", "before"))
-    if query.cursor and not CURSOR.fullmatch(query.cursor):
+    if query.cursor and not _is_cursor(query.cursor):
         raise not_of_a_link("cursor")
     return query
+
+
+def _is_cursor(text: str) -> bool:
+    """Return whether a text is the cursor of a list, or has those of several shards by their names."""
+    if not text.startswith("{"):
+        return CURSOR.fullmatch(text) is not None
+    try:
+        cursors = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return all(isinstance(each, str) and CURSOR.fullmatch(each) for each in cursors.values())
 
 
 def _parameters(form: Mapping[str, str]) -> dict[str, str]:

@@ -6,7 +6,8 @@ from typing import Any
 
 from django_redis_components.dashboard.arguments import argument_lines
 from django_redis_components.dashboard.json_data import fields_of
-from django_redis_components.dashboard.queues.task_list import attempts_of, time_of
+from django_redis_components.dashboard.queues.listing import time_of
+from django_redis_components.dashboard.queues.task_list import attempts_of
 from django_redis_components.dashboard.snapshot import Snapshot
 from django_redis_components.dashboard.task.page import cursor_text, errors_of, guarded, metadata_of, result_of
 from django_redis_components.dashboard.task.reasons import answer

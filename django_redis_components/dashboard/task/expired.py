@@ -15,7 +15,8 @@ from django_redis_components.dashboard.arguments import argument_lines
 from django_redis_components.dashboard.elements import NO_VALUE
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.page import PageRequest
-from django_redis_components.dashboard.queues.task_list import attempts_of, state_labels, time_of
+from django_redis_components.dashboard.queues.listing import time_of
+from django_redis_components.dashboard.queues.task_list import attempts_of, state_labels
 from django_redis_components.dashboard.snapshot import Snapshot
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.record import TaskRecord

@@ -20,7 +20,8 @@ from django_redis_components.dashboard.error_text import masked_error
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.page import PageRequest
-from django_redis_components.dashboard.queues.task_list import TaskUrl, attempts_of, state_labels, time_of
+from django_redis_components.dashboard.queues.listing import time_of
+from django_redis_components.dashboard.queues.task_list import TaskUrl, attempts_of, state_labels
 from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
 from django_redis_components.dashboard.task import expired, reasons
 from django_redis_components.dashboard.task.changes import applies

@@ -13,7 +13,7 @@ from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.elements import NO_VALUE
 from django_redis_components.dashboard.formats import Timestamp, number
 from django_redis_components.dashboard.links import Links
-from django_redis_components.dashboard.queues.task_list import time_of
+from django_redis_components.dashboard.queues.listing import time_of
 from django_redis_components.dashboard.task.reasons import has_expired_lease
 from django_redis_components.taskqueue.record import TaskRun
 from django_redis_components.taskqueue.states import Outcome

@@ -15,7 +15,8 @@ from django_redis_components.dashboard.elements import Cell, Tile
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.page import PageRequest
-from django_redis_components.dashboard.queues.task_list import list_row, time_of
+from django_redis_components.dashboard.queues.listing import time_of
+from django_redis_components.dashboard.queues.task_list import list_row
 from django_redis_components.dashboard.queues.throughput import quantile_text
 from django_redis_components.dashboard.schedules.calendar import times_label
 from django_redis_components.dashboard.snapshot import Snapshot

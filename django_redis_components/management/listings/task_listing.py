@@ -17,6 +17,7 @@ from django_redis_components.taskqueue.json_codec import pack
 from django_redis_components.taskqueue.record import TaskRecord
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.schedules.status import ScheduleInfo, ScheduleSnapshot
+from django_redis_components.taskqueue.shards import shards_of
 from django_redis_components.taskqueue.stats.erlang import QueuePlan
 from django_redis_components.taskqueue.stats.errors import ErrorGroup
 from django_redis_components.taskqueue.stats.groups import GroupInfo
@@ -143,11 +144,17 @@ def of_tasks(results: Sequence[TaskResult], state: str, *, with_arguments: bool 
         ("ID", lambda result: result.id),
         ("TASK", lambda result: result.name),
         ("ATTEMPTS", lambda result: f"{result.attempts:,}"),
+        *([("SHARD", lambda result: result._shard.name)] if any(map(_is_of_several, results)) else []),
         *([("ARGUMENTS", arguments_of)] if with_arguments else []),
         *_STATE_COLUMNS[state],
     ]
     rows = [tuple(cell(result) for _, cell in columns) for result in results]
     return TextTable(tuple(header for header, _ in columns), rows, frozenset(["ATTEMPTS"]))
+
+
+def _is_of_several(result: TaskResult) -> bool:
+    """Return whether the queue has more than one shard."""
+    return len(shards_of(result.using)) > 1
 
 
 def of_matches(matches: Sequence[FoundTask], *, with_arguments: bool = False) -> TextTable:
@@ -241,6 +248,8 @@ def data_of(result: TaskResult, *, with_arguments: bool = False) -> dict[str, An
         "flow_id": result.flow_id,
         "last_error": {"class": last[0].exception_class_path, "message": last[0].message} if last else None,
     }
+    if _is_of_several(result):
+        data["shard"] = result._shard.name
     for name in ("enqueued_at", "run_after", "last_attempted_at", "finished_at"):
         data[name] = _aware(getattr(result, name))
     if with_arguments:

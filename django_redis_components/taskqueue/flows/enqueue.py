@@ -19,7 +19,7 @@ from django_redis_components.taskqueue import outbox
 from django_redis_components.taskqueue.enqueue import prepare, store_in_outbox
 from django_redis_components.taskqueue.exceptions import InvalidTask, TaskQueueError
 from django_redis_components.taskqueue.fields import Field, FlowField
-from django_redis_components.taskqueue.flows.graph import FlowGraph, FlowNode
+from django_redis_components.taskqueue.flows.graph import PARTS_GONE, FlowGraph, FlowNode
 from django_redis_components.taskqueue.flows.parents import (
     BY_REFERENCE,
     FIRST_ERROR,
@@ -328,7 +328,7 @@ def _write_chunk(prepared: PreparedFlow, number: int) -> Flow[bool]:
     else:
         accepted_us = yield call
     if not accepted_us:
-        raise TaskQueueError(f"Flow {flow.id} was not accepted: enqueueing it took more than an hour.")
+        raise TaskQueueError(f"Flow {flow.id} was not accepted: Redis no longer has its first parts. {PARTS_GONE}")
     for result in prepared.results[number * CHUNK : (number + 1) * CHUNK]:
         result._set_accepted(abs(accepted_us), TaskOptions() if result.state == "waiting" else result.task.options)
     return bool(accepted_us > 0)

@@ -18,6 +18,8 @@ MAX_DEPTH = 100
 #: Maximum dependencies, as pairs of a task and a dependent one; a flow of more than half as many tasks may have two
 #: more for each task.
 MAX_LINKS = 10_000
+#: Why the parts of a flow that were sent before may be gone.
+PARTS_GONE = "They are deleted if sending takes more than an hour, and a server whose memory is full may evict them."
 
 
 @dataclasses.dataclass(slots=True)

@@ -21,7 +21,7 @@ from django_redis_components.taskqueue.flows.enqueue import (
     message_of,
     start_tasks,
 )
-from django_redis_components.taskqueue.flows.graph import MAX_TASKS, FlowGraph
+from django_redis_components.taskqueue.flows.graph import MAX_TASKS, PARTS_GONE, FlowGraph
 from django_redis_components.taskqueue.flows.parents import (
     ADDED,
     IN_CHUNKS,
@@ -246,7 +246,8 @@ class MemberFlow:
             raise LeaseLost(self._task_id)
         if reply[0] == -6:
             raise TaskQueueError(
-                f"Task {self._task_id} has added nothing to its group: to add it took more than an hour."
+                f"Task {self._task_id} has added nothing to its group: "
+                f"Redis no longer has the records of the new tasks. {PARTS_GONE}"
             )
         if reply[0] < 0:
             raise GroupNotOpen(self._task_id, _REASONS[reply[0]])

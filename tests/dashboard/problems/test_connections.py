@@ -8,9 +8,10 @@ import time
 from typing import Any
 
 import pytest
+from django.core import mail
 from django.test import Client
 
-from django_redis_components.dashboard.problems import keyspace
+from django_redis_components.dashboard.problems import incidents, keyspace
 from django_redis_components.dashboard.problems.watched import locks, messages
 from django_redis_components.locks import Lock
 from django_redis_components.messaging import Chat, Mailbox
@@ -21,6 +22,7 @@ from tests.dashboard.problems.support import watched, without_persistence
 from tests.dashboard.support import URL, client_of
 from tests.ratelimits.support import count_hits, send_counts_by_hand
 from tests.support import Store, eventually
+from tests.support.clocks import ServerClock
 from tools.localserver import free_port
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("catalogued")]
@@ -30,9 +32,14 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("catalogued")]
 def viewer(monkeypatch: pytest.MonkeyPatch, redis_server: Store, settings: Any) -> Client:
     """A viewer of a site with a further connection: another database of the server."""
     without_persistence(monkeypatch)
-    other = redis_server.url.rpartition("/")[0] + "/1"
-    settings.REDIS_COMPONENTS = components_settings(redis_server, other=other)
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CONNECTIONS": both_databases(redis_server)}
     return client_of("superuser")
+
+
+def both_databases(store: Store) -> dict[str, Any]:
+    """Return the connections of a site that uses another database of the server, too."""
+    found: dict[str, Any] = components_settings(store, other=store.url.rpartition("/")[0] + "/1")["CONNECTIONS"]
+    return found
 
 
 def test_misconfigured_connection_ends_no_round_and_hides_no_page(viewer: Client, settings: Any) -> None:
@@ -67,6 +74,27 @@ def test_lock_of_another_connection_whose_holder_keeps_others_waiting(
     assert found["text"].startswith("Connection other: 1 caller waits for order:17, which ")
     assert found["command"] == "python manage.py redis locks release --using other --kind lock order:17"
     assert "/lock/release/?using=other&amp;" in page, "the row has the button of this lock"
+
+
+def test_wait_on_a_server_with_another_clock_is_measured_by_its_own(
+    stepped_server: tuple[Store, ServerClock], viewer: Client, redis_server: Store, settings: Any
+) -> None:
+    home, clock = stepped_server
+    clock.step(90_000)
+    settings.REDIS_COMPONENTS = components_settings(home, other=redis_server.url)
+    held = Lock("order:17", using="other")
+    held.acquire()
+    waiter = threading.Thread(target=lambda: Lock("order:17", using="other").acquire(blocking_timeout=60))
+    waiter.start()
+    eventually(lambda: held.inspect().waiting == 1)
+    try:
+        found = watched(viewer, rounds=2)
+        page = viewer.get(URL, {"format": "json"}).json()["problems"]
+    finally:
+        held.release()
+        waiter.join()
+
+    assert "lock_waiters" not in {each["code"] for each in (*found, *page)}
 
 
 def test_limit_of_another_connection_that_denies_most_hits(
@@ -133,6 +161,28 @@ def test_connection_that_is_away_is_a_problem(viewer: Client, redis_server: Stor
     assert found["code"] == "redis_unreachable"
     assert found["severity"] == "critical"
     assert found["text"].startswith("Connection away: ")
+
+
+def test_connection_that_fails_by_turns_is_one_incident(
+    viewer: Client, redis_server: Store, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(incidents, "END_AFTER_S", 0.0)
+    refused = f"redis://127.0.0.1:{free_port()}/1"
+    login = f"redis://nobody:wrong@{redis_server.url.rpartition('/')[0].rpartition('/')[2]}/1"
+    found = []
+    for url in (refused, login) * 2:
+        configured = components_settings(redis_server, other=url)
+        settings.REDIS_COMPONENTS = {**configured, "NOTIFICATIONS": {"EMAILS": ["ops@example.org"]}}
+        found += watched(viewer)
+
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CONNECTIONS": both_databases(redis_server)}
+    assert watched(viewer) == []
+
+    assert [each["code"] for each in found] == ["redis_unreachable", "redis_login"] * 2
+    assert {each["id"] for each in found} == {"redis_outage:other/"}
+    assert len({each["started_at"] for each in found}) == 1
+    subjects = [each.subject for each in mail.outbox]
+    assert [subject.partition(":")[0] for subject in subjects] == ["Problem", "Resolved"]
 
 
 def test_alias_of_the_same_database_is_watched_once(viewer: Client, redis_server: Store, settings: Any) -> None:

@@ -343,7 +343,7 @@ def test_announcement_that_another_process_has_claimed_meanwhile_is_left_to_it(
 ) -> None:
     notify(settings, EMAILS=["ops@example.com"])
 
-    def deliver_slowly(announcement: Announcement) -> tuple[Announcement, dict[str, str]]:
+    def deliver_slowly(announcement: Announcement, _now: float) -> tuple[Announcement, dict[str, str]]:
         other = dataclasses.replace(announcement, claimed_at=announcement.claimed_at + 121)
         pending = (other,) if has_delivered else ()
         change_state(lambda before: (dataclasses.replace(before, pending=pending), []), "default")

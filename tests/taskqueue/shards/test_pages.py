@@ -270,21 +270,21 @@ def test_figures_of_a_queue_are_those_of_all_shards_unless_the_url_names_one(
     assert (of_all["ready"], of_all["last_hour"]["succeeded"], of_all["last_day"]["succeeded"]) == (5, 3, 0)
     assert (of_b["ready"], of_b["last_hour"]["succeeded"]) == (3, 1)
     found = text(admin_client, "queues/mail")
-    assert "Figures and charts: all shards. List of tasks: shard default." in found
-    assert "List of tasks" not in text(admin_client, "queues/_in/b/mail")
+    assert "Figures, charts and the list of tasks: all shards." in found
+    assert "list of tasks: all" not in text(admin_client, "queues/_in/b/mail")
 
     [minute, *_] = shards.b.raw.scan_iter(f"{shards_of()[1].base}:q:mail:minute:*")
     kept = shards.b.raw.dump(minute)
     shards.b.raw.delete(minute)
     shards.b.raw.rpush(minute, "corrupt")
     found = text(admin_client, "queues/mail")
-    assert "List of tasks: shard default. They do not include b." in found, "its counts are there, its minutes are not"
+    assert "the list of tasks: all shards. They do not include b." in found, "its counts are there, its minutes are not"
     shards.b.raw.restore(minute, 0, kept, replace=True)
     assert "They do not include" not in text(admin_client, "queues/mail")
 
     shards.server_b.kill()
 
-    assert "List of tasks: shard default. They do not include b." in text(admin_client, "queues/mail")
+    assert "the list of tasks: all shards. They do not include b." in text(admin_client, "queues/mail")
 
 
 def test_live_events_name_the_shard_of_their_task(shards: TwoShards, settings: Any, admin_client: Client) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -14,6 +16,9 @@ from django_redis_components.taskqueue.shards import shards_of
 from django_redis_components.taskqueue.stats.worker_reports import WorkerReport, WorkerRun
 from django_redis_components.taskqueue.store import moves
 from django_redis_components.taskqueue.store.scripts import RENEW_LEASES
+from tests.conftest import components_settings
+from tests.support import Store
+from tests.support.clocks import ServerClock
 from tests.taskqueue.shards.moves import move
 from tests.taskqueue.shards.support import TwoShards, in_both
 from tests.taskqueue.tasks import note
@@ -144,3 +149,30 @@ def test_outage_of_a_shard_has_a_start_once_it_was_watched(shards: TwoShards, ad
 
     assert problem["started_at"] is not None
     assert "away since" in html
+    url = "/admin/django_redis_components/incident/acknowledge/"
+    response = admin_client.post(f"{url}?problem={problem['id']}", {"problem": problem["id"]})
+    assert response.status_code == 302
+    [problem] = problems(admin_client, "redis_unreachable")
+    assert problem["acknowledged"] is not None
+
+
+def test_start_of_a_problem_is_shown_by_the_clock_of_its_shard(
+    stepped_server: tuple[Store, ServerClock], redis_server: Store, settings: Any, admin_client: Client
+) -> None:
+    home, clock = stepped_server
+    clock.step(90_000)
+    settings.REDIS_COMPONENTS = {
+        **components_settings(home, redis_b=redis_server.url),
+        "TASKQUEUE": {"SHARDS": {"default": "default", "b": "redis_b"}, "QUEUES": {"mail": "b"}},
+    }
+    note.using(queue_name="mail").enqueue(1)
+    watch().stop()
+
+    [stored] = problems(admin_client, "no_worker")
+    html = admin_client.get(URL.partition("?")[0]).content.decode()
+    shown = re.search(r'since <time datetime="([^"]+)"', html[html.index("Shard b: Queue mail") :])
+    assert shown is not None
+
+    there, here = redis_server.raw.time()[0], home.raw.time()[0]
+    assert abs(datetime.fromisoformat(shown[1]).timestamp() - there) < 3_600
+    assert abs(datetime.fromisoformat(stored["started_at"]).timestamp() - here) < 3_600, "the site's incidents have one"

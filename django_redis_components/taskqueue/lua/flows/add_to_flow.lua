@@ -16,7 +16,7 @@
 -- Returns {-3}: the group is complete, or the member was cancelled
 -- Returns {-4}: the flow would have too many tasks
 -- Returns {-5}: the member had failed and may, and tasks after it, of which there are very many, do not wait for it any more
--- Returns {-6}: a task that was stored has expired
+-- Returns {-6}: a task that was stored has expired, or was evicted
 -- Cost: O(tasks) times O(log n); of the followers 100 at most are read
 local base = KEYS[1]
 local id = ARGV[1]

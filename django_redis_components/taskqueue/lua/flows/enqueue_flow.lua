@@ -19,7 +19,7 @@
 --         base:outbox zset
 -- Returns above 0: microseconds since the epoch at which this part was accepted
 -- Returns below 0: the same, of a row that another sender has sent
--- Returns 0: earlier parts have expired, or the flow whose callback this is, and no task was started
+-- Returns 0: earlier parts have expired or were evicted, or the flow whose callback this is, and no task was started
 -- Cost: O(tasks) times O(log n)
 local base = KEYS[1]
 local flow_id = ARGV[1]
