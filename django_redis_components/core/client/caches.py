@@ -8,7 +8,6 @@ from typing import Any
 
 from django.conf import settings as django_settings
 from django.core.cache import caches
-from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 from redis.connection import SSLConnection, UnixDomainSocketConnection
 
@@ -42,7 +41,9 @@ def from_cache(alias: str, name: str, settings: ConnectionSettings) -> Endpoint:
     try:
         endpoint = _from_pool(alias, _pool(name), settings)
         endpoint.validate()
-    except (ValueError, TypeError, ImportError, ImproperlyConfigured) as exc:
+    except ConfigurationError as exc:
+        raise ConfigurationError(f"{where}: {mask_credentials(str(exc))}") from None
+    except Exception as exc:  # noqa: BLE001 - the classes that CACHES names are the site's
         # The error about the port may contain a password with an unescaped /.
         text = "the port in LOCATION is not a number" if str(exc).startswith("Port ") else mask_credentials(str(exc))
         raise ConfigurationError(f"{where}: {text}") from None
@@ -66,7 +67,7 @@ def _endpoint_of(name: str, settings: ConnectionSettings) -> Endpoint | None:
             return from_cache("cache", name, settings)
         if _is_subclass(name, _DJANGO_CACHE):
             return _from_django_cache(name)
-    except ConfigurationError:
+    except (ConfigurationError, AttributeError, TypeError, LookupError):  # such as a LOCATION that is no text
         pass
     return None
 
