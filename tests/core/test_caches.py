@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from django_redis.pool import ConnectionFactory
-from redis.connection import Connection
+from redis.connection import Connection, SSLConnection
 
 from django_redis_components import checks
 from django_redis_components.core.client import connections
@@ -112,6 +112,33 @@ def test_sentinel_cache_becomes_a_sentinel_endpoint(settings: Any) -> None:
     assert endpoint.seeds == (Node("a", 26379), Node("b", 26380))
     assert endpoint.options["password"] == "pw"
     assert endpoint.sentinel_options == {"password": "theirs"}
+
+
+@pytest.mark.parametrize(
+    ("scheme", "kwargs", "of_nodes", "of_sentinels"),
+    [
+        ("rediss", None, SSLConnection, Connection),
+        ("rediss", {"ssl": True, "ssl_ca_certs": "/theirs"}, SSLConnection, SSLConnection),
+        ("redis", {"ssl": True, "ssl_ca_certs": "/theirs", "username": "you"}, Connection, SSLConnection),
+    ],
+)
+def test_sentinels_of_a_cache_use_tls_as_it_says(
+    settings: Any, scheme: str, kwargs: Any, of_nodes: type, of_sentinels: type
+) -> None:
+    endpoint = cached(
+        settings,
+        f"{scheme}://main/2",
+        CONNECTION_FACTORY="django_redis.pool.SentinelConnectionFactory",
+        SENTINELS=[("a", 26379)],
+        SENTINEL_KWARGS=kwargs,
+        CONNECTION_POOL_KWARGS={"ssl_ca_certs": "/ours"} if scheme == "rediss" else {},
+    )
+
+    assert type(endpoint.sync_connection(endpoint.seeds[0])) is of_nodes
+    connection = endpoint.sync_connection(endpoint.seeds[0], sentinel=True)
+    assert type(connection) is of_sentinels
+    assert getattr(connection, "ca_certs", "/theirs") == "/theirs"
+    assert connection.username == (kwargs or {}).get("username")
 
 
 def test_client_of_a_sentinel_cache_finds_the_master(sentinel_server: Store, settings: Any) -> None:

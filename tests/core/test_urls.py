@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import pytest
+from redis.connection import Connection, SSLConnection
 
 from django_redis_components.core.client.endpoint import Endpoint, Node
 from django_redis_components.core.client.urls import from_url
@@ -91,6 +92,23 @@ def test_sentinels_use_the_tls_options_of_the_master() -> None:
     assert endpoint.transport == "tls"
     assert endpoint.options == {"ssl_ca_certs": "/ca.pem"}
     assert endpoint.sentinel_options == {"ssl_ca_certs": "/ca.pem", "ssl_certfile": "/mine.pem"}
+
+
+@pytest.mark.parametrize(
+    ("query", "of_nodes", "of_sentinels", "options"),
+    [
+        ("ssl=true&ssl_ca_certs=/ca&sentinel_ssl=false", SSLConnection, Connection, {}),
+        ("sentinel_ssl=true&sentinel_ssl_ca_certs=/ca", Connection, SSLConnection, {"ssl_ca_certs": "/ca"}),
+    ],
+)
+def test_sentinels_may_use_tls_when_the_nodes_do_not(
+    query: str, of_nodes: type, of_sentinels: type, options: dict[str, str]
+) -> None:
+    endpoint = parsed(f"redis+sentinel://a/main?{query}")
+
+    assert type(endpoint.sync_connection(endpoint.seeds[0])) is of_nodes
+    assert type(endpoint.sync_connection(endpoint.seeds[0], sentinel=True)) is of_sentinels
+    assert endpoint.sentinel_options == options
 
 
 @pytest.mark.parametrize(

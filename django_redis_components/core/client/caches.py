@@ -118,11 +118,13 @@ def _from_pool(alias: str, pool: Any, settings: ConnectionSettings) -> Endpoint:
     manager = getattr(pool, "sentinel_manager", None)
     if manager is None:
         return Endpoint("standalone", (node,), options, settings, alias, transport)
-    sentinels = [own_options(sentinel.connection_pool.connection_kwargs) for sentinel in manager.sentinels]
+    pools = [sentinel.connection_pool for sentinel in manager.sentinels]
+    sentinels = [own_options(each.connection_kwargs) for each in pools]
     seeds = tuple(Node(each["host"], int(each["port"])) for each in sentinels)
-    login = {name: sentinels[0][name] for name in ("username", "password") if sentinels[0].get(name)}
-    tls = {name: value for name, value in options.items() if name.startswith("ssl_")}
-    return Endpoint("sentinel", seeds, options, settings, alias, transport, pool.service_name, tls | login)
+    theirs = {name: value for name, value in sentinels[0].items() if name.startswith(("username", "password", "ssl_"))}
+    by = "tls" if issubclass(pools[0].connection_class, SSLConnection) else "tcp"
+    theirs = _accepted(theirs, by)
+    return Endpoint("sentinel", seeds, options, settings, alias, transport, pool.service_name, by, theirs)
 
 
 def _accepted(options: dict[str, Any], transport: str) -> dict[str, Any]:

@@ -64,6 +64,7 @@ class Endpoint:
         seeds: the node, the Sentinels, or the Cluster nodes to ask first.
         service: name of the master that the Sentinels monitor.
         transport: "tcp", "tls" or "unix".
+        sentinel_transport: the same of the Sentinels; "": as that of the nodes.
         options: keyword arguments for a connection to a node (database, credentials, TLS).
         sentinel_options: keyword arguments for a connection to a Sentinel.
         settings: timeouts and retries.
@@ -78,6 +79,7 @@ class Endpoint:
     alias: str
     transport: str = "tcp"
     service: str = ""
+    sentinel_transport: str = ""
     sentinel_options: dict[str, Any] = dataclasses.field(default_factory=dict)
     breaker: CircuitBreaker | None = dataclasses.field(default=None, compare=False)
 
@@ -122,10 +124,9 @@ class Endpoint:
 
     def missing_files(self) -> list[str]:
         """Return the options for TLS that name files which cannot be read: OpenSSL's errors do not name them."""
-        files = {**self.sentinel_options, **self.options} if self.transport == "tls" else {}
         return [
             f"{name}={str(path)!r}"
-            for name, path in files.items()
+            for name, path in {**self.sentinel_options, **self.options}.items()
             if name in _FILE_OPTIONS and isinstance(path, str | os.PathLike) and not os.access(path, os.R_OK)
         ]
 
@@ -162,13 +163,14 @@ class Endpoint:
             kind = "event loops" if module is async_connections else "threads"
             text = f"{self}: connections of {kind} cannot use {', '.join(unfit)}."
             raise ConfigurationError(f"{text} Remove it, or make no calls from there.")
-        if self.transport == "unix":
+        transport = self.sentinel_transport if sentinel and self.sentinel_transport else self.transport
+        if transport == "unix":
             options["path"] = node.host
         else:
             options.update(host=node.host, port=node.port)
         name, version = options.pop("lib_name", "redis-py"), options.pop("lib_version", "")
         options.setdefault("driver_info", _driver(name, version))
-        return _connection_class(module, self.transport)(
+        return _connection_class(module, transport)(
             **options,
             retry=retry,
             protocol=2,

@@ -30,7 +30,9 @@ REDIS_PORT = 6379
 _BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 _PARSERS: dict[str, Any] = {
     **URL_QUERY_ARGUMENT_PARSERS,
-    **dict.fromkeys(("ssl", "ssl_validate_ocsp", "ssl_validate_ocsp_stapled"), lambda word: _BOOLEANS[word.lower()]),
+    **dict.fromkeys(
+        ("ssl", "sentinel_ssl", "ssl_validate_ocsp", "ssl_validate_ocsp_stapled"), lambda word: _BOOLEANS[word.lower()]
+    ),
 }
 #: Options that text can give, besides those of TLS. Others are objects of Python, or redis-py's own.
 _TEXT_OPTIONS = {
@@ -90,13 +92,15 @@ def _sentinel(
     if not words:
         raise ValueError("the service is missing: expected redis+sentinel://host:port,host:port/service/database")
     _put_database(options, words[1:])
-    theirs = {name: value for name, value in options.items() if name.startswith("ssl_")}
+    is_tls = options.pop("sentinel_ssl", transport == "tls")
+    theirs = {name: value for name, value in options.items() if is_tls and name.startswith("ssl_")}
     for name in [name for name in options if name.startswith("sentinel_")]:
         theirs[name.removeprefix("sentinel_")] = options.pop(name)
     _refuse_unknown(options, transport)
-    _refuse_unknown(theirs, transport, "sentinel_")
+    by = "tls" if is_tls else "tcp"
+    _refuse_unknown(theirs, by, "sentinel_")
     seeds = _seeds(parts.netloc, SENTINEL_PORT, several=True)
-    return Endpoint("sentinel", seeds, options, settings, alias, transport, words[0], theirs)
+    return Endpoint("sentinel", seeds, options, settings, alias, transport, words[0], by, theirs)
 
 
 def _query(parts: SplitResult) -> dict[str, Any]:
