@@ -46,6 +46,7 @@ Settings:
 ========================  ==========================================================================
 conf                      the current values: read on first use, dropped when they change
 sections, checks          one frozen dataclass for each section; the checks of values
+lazy_values               lazy values of Django, evaluated
 secrets                   passwords that neither errors nor recorded variables show
 ========================  ==========================================================================
 
@@ -59,7 +60,7 @@ _async, _sync             client and pool; `_sync` is generated from `_async` (`
 topology                  which node serves a key: standalone, Sentinel, Cluster
 retry                     what is sent again after an error
 slot_migration            Cluster slots that are being moved
-server                    the server's version
+server                    the server's version; errors with the server and the setting in them
 exceptions                errors of connections, which are also redis-py's
 transport                 connections to one node, with and without an event loop
 shared_connections        the pool of requests of an event loop: few connections for all coroutines

@@ -19,16 +19,21 @@ from typing import Any
 
 from django.core.cache.backends.base import DEFAULT_TIMEOUT
 from django_redis.cache import RedisCache, omit_exception
+from django_redis.client import HerdClient
 from django_redis.exceptions import ConnectionInterrupted
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from django_redis_components.core.exceptions import ConfigurationError
+from django_redis_components.core.settings.lazy_values import evaluated
 from django_redis_components.expiry.jitter import check_spread, shorten
 
 #: The default serializer. The default of django-redis is pickle.
 JSON_SERIALIZER = "django_redis.serializers.json.JSONSerializer"
+
+#: Serializers that write no objects of classes.
+_PLAIN_SERIALIZERS = (JSON_SERIALIZER, "django_redis.serializers.msgpack.MSGPackSerializer")
 
 
 class JitteredRedisCache(RedisCache):  # type: ignore[misc, unused-ignore]
@@ -41,8 +46,9 @@ class JitteredRedisCache(RedisCache):  # type: ignore[misc, unused-ignore]
     def __init__(self, server: str, params: dict[str, Any]) -> None:
         options = {"SERIALIZER": JSON_SERIALIZER} | params.get("OPTIONS", {})
         super().__init__(server, params | {"OPTIONS": options})
+        self._refuse_unusable(options)
         try:
-            self._spread = check_spread(options.get("SPREAD", 0.1))
+            self._spread = check_spread(evaluated(options.get("SPREAD", 0.1)))
         except (TypeError, ValueError) as exc:
             raise ConfigurationError(f'CACHES, OPTIONS["SPREAD"]: {exc}') from None
 
@@ -76,6 +82,15 @@ class JitteredRedisCache(RedisCache):  # type: ignore[misc, unused-ignore]
     def touch(self, key: Any, timeout: Any = DEFAULT_TIMEOUT, *args: Any, **kwargs: Any) -> Any:
         """See Django."""
         return super().touch(key, self._jittered(timeout), *args, **kwargs)
+
+    def _refuse_unusable(self, options: Mapping[str, Any]) -> None:
+        """Refuse options with which `set` or `get` of django-redis raises a TypeError or an AttributeError."""
+        if issubclass(self._client_cls, HerdClient) and options["SERIALIZER"] in _PLAIN_SERIALIZERS:
+            text = f"stores Python objects, which {options['SERIALIZER']} cannot write. Use DefaultClient, or @cached."
+            raise ConfigurationError(f'CACHES, OPTIONS["CLIENT_CLASS"]: {self._client_cls.__name__} {text}')
+        if (options.get("CONNECTION_POOL_KWARGS") or {}).get("decode_responses"):
+            text = "django-redis reads bytes. Remove it."
+            raise ConfigurationError(f'CACHES, OPTIONS["CONNECTION_POOL_KWARGS"]["decode_responses"]: {text}')
 
     def _jittered(self, timeout: Any) -> Any:
         """Shorten positive numbers; None (no expiry) and 0 or less (expire at once) have Django's meaning."""

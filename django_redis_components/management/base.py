@@ -14,7 +14,7 @@ from enum import IntEnum
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser, no_translations
-from redis.exceptions import ConnectionError, MasterDownError, RedisError, TimeoutError
+from redis.exceptions import ConnectionError, InvalidResponse, MasterDownError, RedisError, TimeoutError
 
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.management.plain_output import HelpFormatter, PlainOutputCommand
@@ -116,7 +116,7 @@ def command_error(error: Exception) -> CommandError:
 
     cause = error.error if isinstance(error, SnapshotFailed) else error
     text = escape_controls(str(cause))
-    if isinstance(cause, ConnectionError | TimeoutError | MasterDownError):
+    if isinstance(cause, ConnectionError | TimeoutError | MasterDownError | InvalidResponse):
         return CommandError(f"Redis is unavailable: {text}", returncode=ExitCode.UNAVAILABLE)
     return CommandError(text, returncode=ExitCode.FAILED)
 

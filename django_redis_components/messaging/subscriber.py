@@ -22,7 +22,7 @@ from typing import Any
 from redis.exceptions import ConnectionError, RedisError, TimeoutError
 
 from django_redis_components.core.client import connections
-from django_redis_components.core.client.server import blocking_timeout_s
+from django_redis_components.core.client.server import blocking_timeout_s, explain_error
 from django_redis_components.core.exceptions import ConfigurationError, RedisComponentsError
 from django_redis_components.core.forks import after_fork_in_child
 from django_redis_components.core.guarded_logger import guarded_logger
@@ -259,13 +259,16 @@ class ChannelSubscriber:
         client = connections.client(self._alias)
         ping_s = blocking_timeout_s(client.endpoint.settings)
         used_at = time.monotonic()
-        while not self._is_stopped:
-            self._update(client)
-            if self._requested:
-                used_at = time.monotonic()
-            elif time.monotonic() - used_at >= LINGER_S:
-                return
-            self._poll(ping_s)
+        try:
+            while not self._is_stopped:
+                self._update(client)
+                if self._requested:
+                    used_at = time.monotonic()
+                elif time.monotonic() - used_at >= LINGER_S:
+                    return
+                self._poll(ping_s)
+        except RedisError as exc:
+            raise explain_error(exc, client.endpoint) from exc.__cause__
 
     def _update(self, client: connections.SyncClient) -> None:
         """Subscribe the channels that have listeners, and no others."""

@@ -9,11 +9,19 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 
-from redis.exceptions import ConnectionError, NoPermissionError, OutOfMemoryError, RedisError, TimeoutError
+from redis.exceptions import (
+    ConnectionError,
+    NoPermissionError,
+    OutOfMemoryError,
+    RedisError,
+    ResponseError,
+    TimeoutError,
+)
 
 from django_redis_components.core import keys
 from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.client.retry import AUTHENTICATION_ERRORS, NOT_EXECUTED_ERRORS
+from django_redis_components.core.client.server import is_refused
 from django_redis_components.core.protocol import Command, run
 from django_redis_components.core.slot_waits import slot_wait_limit
 from django_redis_components.core.stored_formats import formats_key, record_formats
@@ -247,8 +255,10 @@ def _check_formats(client: SyncClient) -> None:
 def _check_eviction(shard: Shard, client: SyncClient) -> None:
     try:
         info = client.execute(Command("INFO", "memory", key=shard.base, retry=True))
-    except NoPermissionError:  # the server is available, which is sufficient; its policy stays unknown
-        return
+    except ResponseError as exc:
+        if not is_refused(exc):
+            raise
+        return  # the server is available, which is sufficient; its policy stays unknown
     policy = eviction_policy_of(info)
     if policy not in (None, "noeviction"):
         logger.warning(EVICTION_WARNING, policy)

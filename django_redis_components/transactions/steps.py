@@ -10,7 +10,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from redis.exceptions import AskError, RedisError
+
 from django_redis_components.core.client.connections import AsyncClient, SyncClient
+from django_redis_components.core.client.server import explain_error
 from django_redis_components.core.decorators import refuse_awaitable
 from django_redis_components.core.protocol import CommandArgs
 from django_redis_components.transactions.options import UpdateOptions
@@ -53,12 +56,15 @@ class OpenWatch:
         """Run the step synchronously."""
         slot = _slot(client, self.options)
         pool = client.pool_for(self.marker)
-        link = pool.acquire()
+        link = None
         try:
+            link = pool.acquire()
             link.request(self._command_args())
+        except RedisError as exc:
+            self._close(link, client)
+            raise explained(exc, client) from exc.__cause__
         except BaseException:
-            link.close()
-            client.reset_topology(self.marker)
+            self._close(link, client)
             raise
         return WatchedConnection(client, self.marker, pool, link, Pipe(link, slot))
 
@@ -66,14 +72,22 @@ class OpenWatch:
         """Run the step on the event loop."""
         slot = _slot(client, self.options)
         pool = await client.pool_for(self.marker)
-        link = await pool.acquire()
+        link = None
         try:
+            link = await pool.acquire()
             await link.request(self._command_args())
+        except RedisError as exc:
+            self._close(link, client)
+            raise explained(exc, client) from exc.__cause__
         except BaseException:
-            link.close()
-            client.reset_topology(self.marker)
+            self._close(link, client)
             raise
         return WatchedConnection(client, self.marker, pool, link, AsyncPipe(link, slot))
+
+    def _close(self, link: Any, client: SyncClient | AsyncClient) -> None:
+        if link is not None:
+            link.close()
+        client.reset_topology(self.marker)
 
     def _command_args(self) -> CommandArgs:
         return ("WATCH", *self.options.keys, self.marker)
@@ -119,15 +133,24 @@ class SendOnConnection:
     connection: WatchedConnection
     commands: list[CommandArgs]
 
-    def perform(self, _: SyncClient) -> list[Any]:
+    def perform(self, client: SyncClient) -> list[Any]:
         """Run the step synchronously."""
         replies: list[Any] = self.connection.link.request_many(self.commands)
-        return replies
+        return [explained(reply, client) for reply in replies]
 
-    async def aperform(self, _: AsyncClient) -> list[Any]:
+    async def aperform(self, client: AsyncClient) -> list[Any]:
         """Run the step on the event loop."""
         replies: list[Any] = await self.connection.link.request_many(self.commands)
-        return replies
+        return [explained(reply, client) for reply in replies]
+
+
+def explained(reply: Any, client: SyncClient | AsyncClient) -> Any:
+    """Return a reply; an error with the setting that causes it, or the server that is in this state.
+
+    A redirection of a Cluster's node is for the caller, who follows it.
+    """
+    is_redirection = isinstance(reply, AskError) and client.is_cluster
+    return explain_error(reply, client.endpoint) if isinstance(reply, RedisError) and not is_redirection else reply
 
 
 def _slot(client: SyncClient | AsyncClient, options: UpdateOptions) -> int:

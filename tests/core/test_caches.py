@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django_redis.pool import ConnectionFactory
-from redis.connection import Connection
+from redis.connection import Connection, SSLConnection
 
+from django_redis_components import checks
 from django_redis_components.core.client import connections
+from django_redis_components.core.client.caches import caches_on
 from django_redis_components.core.client.endpoint import Endpoint, Node
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.protocol import Command
@@ -110,6 +114,33 @@ def test_sentinel_cache_becomes_a_sentinel_endpoint(settings: Any) -> None:
     assert endpoint.sentinel_options == {"password": "theirs"}
 
 
+@pytest.mark.parametrize(
+    ("scheme", "kwargs", "of_nodes", "of_sentinels"),
+    [
+        ("rediss", None, SSLConnection, Connection),
+        ("rediss", {"ssl": True, "ssl_ca_certs": "/theirs"}, SSLConnection, SSLConnection),
+        ("redis", {"ssl": True, "ssl_ca_certs": "/theirs", "username": "you"}, Connection, SSLConnection),
+    ],
+)
+def test_sentinels_of_a_cache_use_tls_as_it_says(
+    settings: Any, scheme: str, kwargs: Any, of_nodes: type, of_sentinels: type
+) -> None:
+    endpoint = cached(
+        settings,
+        f"{scheme}://main/2",
+        CONNECTION_FACTORY="django_redis.pool.SentinelConnectionFactory",
+        SENTINELS=[("a", 26379)],
+        SENTINEL_KWARGS=kwargs,
+        CONNECTION_POOL_KWARGS={"ssl_ca_certs": "/ours"} if scheme == "rediss" else {},
+    )
+
+    assert type(endpoint.sync_connection(endpoint.seeds[0])) is of_nodes
+    connection = endpoint.sync_connection(endpoint.seeds[0], sentinel=True)
+    assert type(connection) is of_sentinels
+    assert getattr(connection, "ca_certs", "/theirs") == "/theirs"
+    assert connection.username == (kwargs or {}).get("username")
+
+
 def test_client_of_a_sentinel_cache_finds_the_master(sentinel_server: Store, settings: Any) -> None:
     sentinel = sentinel_server.servers[2]
     cached(
@@ -138,6 +169,9 @@ def test_sharded_cache_is_an_error(settings: Any) -> None:
         ("redis://h", {"CLIENT_CLASS": "no.such.Client"}, "No module named 'no'"),
         ("redis://h", {"SOCKET_TIMEOUT": "5"}, "Socket timeout should be float or integer"),
         ("redis://:pass/word@h", {}, "the port in LOCATION is not a number"),
+        (Path("/run/redis.sock"), {}, "'PosixPath' object has no attribute 'split'"),
+        ("redis://h", {"CONNECTION_POOL_KWARGS": {"db": "one"}}, "the database is 'one': expected an integer from 0"),
+        ("redis://h", {"CONNECTION_POOL_KWARGS": {"encoding": "nope"}}, "unknown encoding: nope"),
         ("rediss://h?ssl_cert_reqs=maybe", {}, "Invalid SSL Certificate Requirements Flag: maybe"),
     ],
 )
@@ -148,6 +182,42 @@ def test_error_of_an_invalid_cache_gives_the_reason(
         cached(settings, location, **options)
 
     assert str(caught.value) == f"{WHERE}: {text}"
+
+
+def test_function_for_connections_of_threads_is_refused_on_an_event_loop(redis_server: Store, settings: Any) -> None:
+    called = []
+
+    def connect(connection: Any) -> None:
+        called.append(connection)
+        connection.on_connect()
+
+    cached(settings, redis_server.url, CONNECTION_POOL_KWARGS={"redis_connect_func": connect})
+
+    assert connections.client().execute(Command("PING")) == b"PONG"
+    assert called
+    with pytest.raises(ConfigurationError, match="event loops cannot use redis_connect_func"):
+        asyncio.run(aping())
+
+
+def test_validation_by_ocsp_is_refused_on_an_event_loop(settings: Any) -> None:
+    cached(settings, "rediss://h", CONNECTION_POOL_KWARGS={"ssl_validate_ocsp": True})
+
+    with pytest.raises(ConfigurationError, match="event loops cannot use ssl_validate_ocsp"):
+        asyncio.run(aping())
+
+
+async def aping() -> Any:
+    return await connections.aclient().execute(Command("PING"))
+
+
+@pytest.mark.parametrize("location", [Path("/x"), [], None, 7])
+@pytest.mark.parametrize("backend", [BACKEND, "django.core.cache.backends.redis.RedisCache"])
+def test_cache_with_an_odd_location_does_not_stop_the_checks(settings: Any, backend: str, location: Any) -> None:
+    settings.CACHES = {**settings.CACHES, "odd": {"BACKEND": backend, "LOCATION": location}}
+    settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": "redis://h"}}}
+
+    assert caches_on(connections.endpoint("default")) == []
+    assert checks.check_shared_database() == []
 
 
 def test_other_cache_backend_is_an_error(settings: Any) -> None:

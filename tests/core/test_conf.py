@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
+from django.utils.functional import SimpleLazyObject, lazystr
 
 from django_redis_components import checks
 from django_redis_components.core.client import connections
@@ -37,14 +38,22 @@ NAME = "1 to 200 bytes of text without braces and control characters"
 PATHS_EXPECTED = "a list of paths, each beginning with '/'"
 LINE = "at most 100 printable characters"
 
+
+class HiddenInt(int):
+    """A number whose `repr` is what an error shows of it."""
+
+    def __repr__(self) -> str:
+        return "'***' of type HiddenInt"
+
+
 #: Path of the key, a good value, what the field then holds, a wrong value, what was expected instead of it.
 KEYS: list[tuple[str, Any, Any, Any, str]] = [
     ("PREFIX", "shop-1", "shop-1", "a b", "1 to 64 printable characters without spaces and braces"),
     ("CONNECTIONS.default.CACHE", "pages", "pages", "", f"None or {TEXT}"),
-    ("CONNECTIONS.default.URL", "redis://h", Secret("redis://h"), 6379, f"None or {TEXT}"),
+    ("CONNECTIONS.default.URL", "redis://h", Secret("redis://h"), HiddenInt(6379), f"None or {TEXT}"),
     ("CONNECTIONS.default.USERNAME", "shop", "shop", "", f"None or {TEXT}"),
     ("CONNECTIONS.default.PASSWORD", "p@ss", Secret("p@ss"), Secret(""), f"None or {TEXT}"),
-    ("CONNECTIONS.default.SENTINEL_PASSWORD", "p@ss", Secret("p@ss"), 7, f"None or {TEXT}"),
+    ("CONNECTIONS.default.SENTINEL_PASSWORD", "p@ss", Secret("p@ss"), HiddenInt(7), f"None or {TEXT}"),
     ("CONNECTIONS.default.SENTINEL_USERNAME", "shop", "shop", 7, f"None or {TEXT}"),
     ("CONNECTIONS.default.SOCKET_TIMEOUT", timedelta(seconds=7), 7.0, 0, DURATION),
     ("CONNECTIONS.default.PAGE_TIMEOUT", 0.5, 0.5, 0, DURATION),
@@ -303,6 +312,10 @@ def test_error_shows_a_url_without_its_password() -> None:
         {"URL": ["redis://shop:s3cr t@host"]},
         {"PASSWORD": "s3cr t"},
         {"CACHE": "default", "PASSWORD": "s3cr t"},
+        {"URL": "redis://h", "PASSWORD": b"s3cr t"},
+        {"URL": "redis://h", "PASSWORD": {"s3cr t"}},
+        {"URL": Path("redis://:s3cr@h")},
+        {"URL": "redis://h", "PASSWORD": lazystr("s3cr\udce9")},
     ],
 )
 def test_no_error_and_no_repr_shows_a_password(entry: dict[str, Any]) -> None:
@@ -315,6 +328,38 @@ def test_no_error_and_no_repr_shows_a_password(entry: dict[str, Any]) -> None:
 
     assert found
     assert "s3cr" not in str(found + problems)
+
+
+def test_number_as_a_password_is_not_shown() -> None:
+    assert mistakes({"CONNECTIONS": {"default": {"URL": "redis://h", "PASSWORD": 271828}}}) == [
+        f'REDIS_COMPONENTS["CONNECTIONS"]["default"]["PASSWORD"] = \'***\' of type int: expected None or {TEXT}.'
+    ]
+
+
+@pytest.mark.parametrize("lazy", [lambda value: SimpleLazyObject(lambda: value), lambda value: lazystr(value)])
+def test_lazy_text_is_evaluated_and_has_its_own_type(lazy: Any) -> None:
+    connection = {"URL": lazy("redis://h"), "USERNAME": lazy("shop"), "PASSWORD": lazy("pw")}
+    given = {"CONNECTIONS": {"default": connection}, "ANALYTICS": {"EXCLUDE_PATHS": [lazy("/a/")]}}
+
+    with override_settings(REDIS_COMPONENTS=given):
+        assert conf.validation_errors() == []
+        values = [*connections.endpoint("default").options.values(), *conf.settings().analytics.exclude_paths]
+
+    assert values == ["shop", "pw", "/a/"]
+    assert [type(value) for value in values] == [str, Secret, str]
+
+
+def test_lazy_numbers_and_sections_are_evaluated() -> None:
+    entry = SimpleLazyObject(lambda: {"URL": "redis://h", "RETRIES": SimpleLazyObject(lambda: 2)})
+
+    with override_settings(REDIS_COMPONENTS={"CONNECTIONS": {"default": entry}}):
+        assert conf.settings().connections["default"].retries == 2
+
+
+def test_error_of_a_lazy_value_shows_what_it_stands_for() -> None:
+    assert mistakes({"PREFIX": lazystr("a b")}) == [
+        "REDIS_COMPONENTS[\"PREFIX\"] = 'a b': expected 1 to 64 printable characters without spaces and braces."
+    ]
 
 
 def test_repr_of_settings_and_their_parts_shows_no_secret() -> None:

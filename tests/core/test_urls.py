@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import pytest
+from redis.connection import Connection, SSLConnection
 
 from django_redis_components.core.client.endpoint import Endpoint, Node
 from django_redis_components.core.client.urls import from_url
@@ -94,6 +95,23 @@ def test_sentinels_use_the_tls_options_of_the_master() -> None:
 
 
 @pytest.mark.parametrize(
+    ("query", "of_nodes", "of_sentinels", "options"),
+    [
+        ("ssl=true&ssl_ca_certs=/ca&sentinel_ssl=false", SSLConnection, Connection, {}),
+        ("sentinel_ssl=true&sentinel_ssl_ca_certs=/ca", Connection, SSLConnection, {"ssl_ca_certs": "/ca"}),
+    ],
+)
+def test_sentinels_may_use_tls_when_the_nodes_do_not(
+    query: str, of_nodes: type, of_sentinels: type, options: dict[str, str]
+) -> None:
+    endpoint = parsed(f"redis+sentinel://a/main?{query}")
+
+    assert type(endpoint.sync_connection(endpoint.seeds[0])) is of_nodes
+    assert type(endpoint.sync_connection(endpoint.seeds[0], sentinel=True)) is of_sentinels
+    assert endpoint.sentinel_options == options
+
+
+@pytest.mark.parametrize(
     ("url", "text"),
     [
         ("", " has no scheme: expected one of redis://, rediss://, unix://, redis+sentinel://, redis+cluster://."),
@@ -114,6 +132,20 @@ def test_sentinels_use_the_tls_options_of_the_master() -> None:
         ("unix://me:pw@", "the path of the socket is missing: expected unix:///path/to/socket"),
         ("redis://h?sokcet_keepalive=1", "unknown option 'sokcet_keepalive'. Did you mean 'socket_keepalive'?"),
         ("redis://h?zzz=1", "unknown option 'zzz'"),
+        ("redis://h?ssl=true", "unknown option 'ssl': the scheme of TLS is rediss://"),
+        ("redis://h?credential_provider=x", "option 'credential_provider' cannot be text"),
+        ("redis://h?redis_connect_func=x", "option 'redis_connect_func' cannot be text"),
+        ("redis://h?socket_keepalive_options=x", "option 'socket_keepalive_options' cannot be text"),
+        ("redis://h?socket_type=1", "option 'socket_type' cannot be text"),
+        ("rediss://h?ssl_ocsp_context=x", "option 'ssl_ocsp_context' cannot be text"),
+        ("rediss://h?ssl_validate_ocsp=perhaps", "the value of ssl_validate_ocsp is not understood"),
+        ("rediss://h?ssl_min_version=3", "Unsupported TLS/SSL version 0x3"),
+        ("redis://h?encoding=nope", "unknown encoding: nope"),
+        ("redis://h?encoding_errors=nope", "unknown error handler name 'nope'"),
+        ("redis://h?socket_read_size=0", "socket_read_size is 0: expected an integer from 1"),
+        ("redis://h?db=-1", "the database is -1: expected an integer from 0"),
+        ("redis://h/99999999999", "the database is 99999999999: expected an integer from 0"),
+        ("redis+sentinel://a/m?sentinel_socket_type=1", "option 'sentinel_socket_type' cannot be text"),
         ("redis://h?ssl_ca_certs=/ca", "unknown option 'ssl_ca_certs'"),
         ("unix:///s?socket_keepalive=1", "unknown option 'socket_keepalive'. Did you mean 'socket_read_size'?"),
         (

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from django.core.cache import caches
 from django.core.checks import run_checks
+from django.utils.functional import SimpleLazyObject
 
 from django_redis_components.core.exceptions import ConfigurationError
+from django_redis_components.expiry.cache import JSON_SERIALIZER
 from tests.support import Store, run_async
 
 pytestmark = pytest.mark.integration
@@ -176,3 +178,32 @@ def test_check_ignores_a_serializer_that_cannot_be_imported(redis_server: Store,
     configure(settings, redis_server.url, SERIALIZER="nowhere.Serializer")
 
     assert [message for message in run_checks() if message.id == "drc.E060"] == []
+
+
+def test_lazy_spread_is_evaluated(settings: Any) -> None:
+    configure(settings, "redis://127.0.0.1:1/0", SPREAD=SimpleLazyObject(lambda: 0.2))
+
+    caches["jittered"].close()
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (
+            {"CLIENT_CLASS": "django_redis.client.HerdClient"},
+            f'OPTIONS["CLIENT_CLASS"]: HerdClient stores Python objects, which {JSON_SERIALIZER} cannot write.',
+        ),
+        (
+            {"CONNECTION_POOL_KWARGS": {"decode_responses": True}},
+            'OPTIONS["CONNECTION_POOL_KWARGS"]["decode_responses"]: django-redis reads bytes. Remove it.',
+        ),
+    ],
+    ids=["herd", "decoded"],
+)
+def test_options_that_django_redis_cannot_use_are_refused(settings: Any, options: dict[str, Any], text: str) -> None:
+    configure(settings, "redis://127.0.0.1:1/0", **options)
+
+    with pytest.raises(ConfigurationError) as caught:
+        caches["jittered"]
+
+    assert str(caught.value).startswith(f"CACHES, {text}")

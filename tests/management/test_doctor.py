@@ -32,7 +32,10 @@ from tests.conftest import components_settings
 from tests.dashboard.support import write_poller, write_queue, write_worker
 from tests.management.support import command_data, refusal, run_command
 from tests.support import Store
+from tests.support.pools import close_pools
+from tests.support.stores import Stores
 from tests.taskqueue.tasks import add
+from tools.localserver import LocalServer
 
 pytestmark = pytest.mark.django_db
 
@@ -217,6 +220,17 @@ def user(redis_server: Store, settings: Any) -> Iterator[str]:
     settings.REDIS_COMPONENTS = components_settings(redis_server) | {"CONNECTIONS": {"default": {"URL": url}}}
     yield name
     redis_server.raw.execute_command("ACL", "DELUSER", name)
+
+
+def test_commands_that_the_server_has_disabled_are_named(stores: Stores, settings: Any) -> None:
+    renamed = ("--rename-command", "INFO", "", "--rename-command", "BLPOP", "")
+    with LocalServer(directory=stores.new_directory("renamed"), extra_args=renamed, die_with_parent=True) as server:
+        settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": server.url}}}
+
+        [found] = [each for each in doctor_findings() if each["code"] == "unknown_commands"]
+        close_pools()
+
+    assert found["text"].endswith("disabled or renamed: BLPOP, INFO.")
 
 
 def test_commands_that_the_redis_user_lacks_are_named(redis_server: Store, user: str) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 from django.conf import settings as django_settings
 from django.core.cache import caches
-from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 from redis.connection import SSLConnection, UnixDomainSocketConnection
 
@@ -42,7 +41,9 @@ def from_cache(alias: str, name: str, settings: ConnectionSettings) -> Endpoint:
     try:
         endpoint = _from_pool(alias, _pool(name), settings)
         endpoint.validate()
-    except (ValueError, TypeError, ImportError, ImproperlyConfigured) as exc:
+    except ConfigurationError as exc:
+        raise ConfigurationError(f"{where}: {mask_credentials(str(exc))}") from None
+    except Exception as exc:  # noqa: BLE001 - the classes that CACHES names are the site's
         # The error about the port may contain a password with an unescaped /.
         text = "the port in LOCATION is not a number" if str(exc).startswith("Port ") else mask_credentials(str(exc))
         raise ConfigurationError(f"{where}: {text}") from None
@@ -66,7 +67,7 @@ def _endpoint_of(name: str, settings: ConnectionSettings) -> Endpoint | None:
             return from_cache("cache", name, settings)
         if _is_subclass(name, _DJANGO_CACHE):
             return _from_django_cache(name)
-    except ConfigurationError:
+    except (ConfigurationError, AttributeError, TypeError, LookupError):  # such as a LOCATION that is no text
         pass
     return None
 
@@ -117,11 +118,13 @@ def _from_pool(alias: str, pool: Any, settings: ConnectionSettings) -> Endpoint:
     manager = getattr(pool, "sentinel_manager", None)
     if manager is None:
         return Endpoint("standalone", (node,), options, settings, alias, transport)
-    sentinels = [own_options(sentinel.connection_pool.connection_kwargs) for sentinel in manager.sentinels]
+    pools = [sentinel.connection_pool for sentinel in manager.sentinels]
+    sentinels = [own_options(each.connection_kwargs) for each in pools]
     seeds = tuple(Node(each["host"], int(each["port"])) for each in sentinels)
-    login = {name: sentinels[0][name] for name in ("username", "password") if sentinels[0].get(name)}
-    tls = {name: value for name, value in options.items() if name.startswith("ssl_")}
-    return Endpoint("sentinel", seeds, options, settings, alias, transport, pool.service_name, tls | login)
+    theirs = {name: value for name, value in sentinels[0].items() if name.startswith(("username", "password", "ssl_"))}
+    by = "tls" if issubclass(pools[0].connection_class, SSLConnection) else "tcp"
+    theirs = _accepted(theirs, by)
+    return Endpoint("sentinel", seeds, options, settings, alias, transport, pool.service_name, by, theirs)
 
 
 def _accepted(options: dict[str, Any], transport: str) -> dict[str, Any]:

@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+import codecs
 import dataclasses
 import functools
 import inspect
+import os
 import shlex
 import socket
+import ssl
 import sys
 from typing import Any, NamedTuple
 
@@ -23,11 +26,16 @@ from redis.maint_notifications import MaintNotificationsConfig
 from redis.retry import Retry
 
 from django_redis_components.core.circuit_breaker import CircuitBreaker
+from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.settings.secrets import Secret
 from django_redis_components.core.settings.sections import ConnectionSettings
 
 #: Names of this machine, which are equal when databases are compared.
 _LOOPBACK = {"localhost", "127.0.0.1", "::1", "0.0.0.0", ""}  # noqa: S104 - compared, not bound
+#: Highest number of a database: servers store it in 32 bits.
+MAX_DATABASE = 2**31 - 1
+#: Options for TLS that name a file or a directory.
+_FILE_OPTIONS = ("ssl_keyfile", "ssl_certfile", "ssl_ca_certs", "ssl_ca_path")
 #: Options of redis-py's pools, and those of its connections that this package sets itself.
 _IGNORED_OPTIONS = {
     "retry", "retry_on_timeout", "retry_on_error", "parser_class", "decode_responses", "protocol", "encoder_class",
@@ -56,6 +64,7 @@ class Endpoint:
         seeds: the node, the Sentinels, or the Cluster nodes to ask first.
         service: name of the master that the Sentinels monitor.
         transport: "tcp", "tls" or "unix".
+        sentinel_transport: the same of the Sentinels; "": as that of the nodes.
         options: keyword arguments for a connection to a node (database, credentials, TLS).
         sentinel_options: keyword arguments for a connection to a Sentinel.
         settings: timeouts and retries.
@@ -70,6 +79,7 @@ class Endpoint:
     alias: str
     transport: str = "tcp"
     service: str = ""
+    sentinel_transport: str = ""
     sentinel_options: dict[str, Any] = dataclasses.field(default_factory=dict)
     breaker: CircuitBreaker | None = dataclasses.field(default=None, compare=False)
 
@@ -112,6 +122,14 @@ class Endpoint:
         """Return a connection of redis-py's asyncio client; see `sync_connection`."""
         return self._make(async_connections, AsyncRetry(NoBackoff(), 0), node, sentinel)
 
+    def missing_files(self) -> list[str]:
+        """Return the options for TLS that name files which cannot be read: OpenSSL's errors do not name them."""
+        return [
+            f"{name}={str(path)!r}"
+            for name, path in {**self.sentinel_options, **self.options}.items()
+            if name in _FILE_OPTIONS and isinstance(path, str | os.PathLike) and not os.access(path, os.R_OK)
+        ]
+
     def validate(self) -> None:
         """Check the options with redis-py, without connecting.
 
@@ -121,10 +139,12 @@ class Endpoint:
         if self.transport == "unix" and not hasattr(socket, "AF_UNIX"):
             raise ValueError(f"Python has no Unix sockets on {sys.platform}: expected redis:// or rediss://")
         try:
+            for options in (self.options, self.sentinel_options):
+                _validate_options(options)
             self.sync_connection(self.seeds[0])
             if self.kind == "sentinel":
                 self.sync_connection(self.seeds[0], sentinel=True)
-        except (RedisError, TypeError) as exc:
+        except (RedisError, TypeError, LookupError) as exc:
             raise ValueError(str(exc)) from exc
 
     def same_database(self, other: Endpoint) -> bool:
@@ -139,13 +159,18 @@ class Endpoint:
 
     def _make(self, module: Any, retry: Any, node: Node, sentinel: bool) -> Any:
         options = dict(self.sentinel_options if sentinel else self.options)
-        if self.transport == "unix":
+        if unfit := _unfit_options(options, module):
+            kind = "event loops" if module is async_connections else "threads"
+            text = f"{self}: connections of {kind} cannot use {', '.join(unfit)}."
+            raise ConfigurationError(f"{text} Remove it, or make no calls from there.")
+        transport = self.sentinel_transport if sentinel and self.sentinel_transport else self.transport
+        if transport == "unix":
             options["path"] = node.host
         else:
             options.update(host=node.host, port=node.port)
         name, version = options.pop("lib_name", "redis-py"), options.pop("lib_version", "")
         options.setdefault("driver_info", _driver(name, version))
-        return _connection_class(module, self.transport)(
+        return _connection_class(module, transport)(
             **options,
             retry=retry,
             protocol=2,
@@ -153,6 +178,31 @@ class Endpoint:
             socket_connect_timeout=self.settings.connect_timeout_s,
             maint_notifications_config=MaintNotificationsConfig(enabled=False),
         )
+
+
+def _validate_options(options: dict[str, Any]) -> None:
+    """Check the values that redis-py does not check before it connects.
+
+    Raises:
+        ValueError, LookupError: a value is not accepted.
+    """
+    database, read_size = options.get("db") or 0, options.get("socket_read_size", 1)
+    if not str(database).isdecimal() or int(database) > MAX_DATABASE:
+        raise ValueError(f"the database is {database!r}: expected an integer from 0")
+    if not isinstance(read_size, int) or read_size < 1:
+        raise ValueError(f"socket_read_size is {read_size!r}: expected an integer from 1")
+    codecs.lookup(options.get("encoding", "utf-8"))
+    codecs.lookup_error(options.get("encoding_errors", "strict"))
+    if (version := options.get("ssl_min_version")) is not None:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).minimum_version = version
+
+
+def _unfit_options(options: dict[str, Any], module: Any) -> list[str]:
+    """Return the options that serve the other kind of connections only: of threads, or of event loops."""
+    is_async, unfit = module is async_connections, []
+    if (function := options.get("redis_connect_func")) is not None:
+        unfit = ["redis_connect_func"] if inspect.iscoroutinefunction(function) is not is_async else []
+    return unfit + [name for name in options if is_async and name.startswith("ssl_") and "ocsp" in name]
 
 
 def naming_server(command: str, redis_cli: str) -> str:

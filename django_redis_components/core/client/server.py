@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
-from redis.exceptions import AskError, AuthenticationError, RedisError, ResponseError
+from redis.exceptions import (
+    AskError,
+    AuthenticationError,
+    BusyLoadingError,
+    ClusterDownError,
+    InvalidResponse,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+)
 
 from django_redis_components.core.client.endpoint import Endpoint
+from django_redis_components.core.client.exceptions import NotConnected
 from django_redis_components.core.exceptions import UnsupportedServer
 from django_redis_components.core.settings.sections import ConnectionSettings
 
 #: Oldest versions that have all commands used here (SET NX GET, EXPIRE GT, BITCOUNT BIT).
 MINIMUM_VERSIONS = {"Redis": (7, 0, 0), "Valkey": (7, 2, 0)}
+#: Error replies about the state of the server, which do not name it. A site may have several.
+_STATE_ERRORS = (BusyLoadingError, ReadOnlyError, OutOfMemoryError, ClusterDownError)
+_STATE_CODES = ("MISCONF ", "NOREPLICAS ", "BUSY ", "DENIED ")
+#: The reply to a command that the server does not have. It goes on with the arguments.
+_UNKNOWN_COMMAND = re.compile(r"unknown (?:sub)?command [`'\"]?([\w|]+)", re.IGNORECASE)
 #: Longest timeout of a blocking command, as a share of the socket timeout, so that its reply arrives in time.
 BLOCKING_SHARE = 0.8
 #: Seconds by which an idle server may end a blocking command too late: it checks ten times a second.
@@ -36,7 +54,7 @@ def parse_info(reply: Any) -> ServerInfo:
     # The paths in it, of the executable and of the configuration, may have any bytes.
     text = reply.decode(errors="replace") if isinstance(reply, bytes) else str(reply)
     fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
-    product = "Valkey" if "valkey_version" in fields else "Redis"
+    product = next((name for name in ("Valkey", "Redis") if f"{name.lower()}_version" in fields), "unknown")
     version = fields.get("valkey_version") or fields.get("redis_version", "0")
     return ServerInfo(product, _numbers(version), fields)
 
@@ -65,7 +83,37 @@ def explain_error(error: RedisError, endpoint: Endpoint) -> RedisError:
         return ResponseError(f"{endpoint} has no such database: {str(error).rstrip('.')}. {text} Change {setting}.")
     if isinstance(error, AskError) and endpoint.kind != "cluster":
         return ResponseError(f"{endpoint} is a node of a Cluster: use a redis+cluster:// URL in {setting}.")
+    if isinstance(error, InvalidResponse):
+        text = str(error).rstrip(".")
+        return InvalidResponse(
+            f"{endpoint} does not answer as a Redis server: {text}. Check address and TLS in {setting}."
+        )
+    if isinstance(error, NotConnected) and (missing := endpoint.missing_files()):
+        return NotConnected(f"{str(error).rstrip('.')}. Files in {setting} that cannot be read: {', '.join(missing)}.")
+    _add_server(error, endpoint)
     return error
+
+
+def unknown_command(reply: object) -> str:
+    """Return the name of the command that an error reply says the server does not have, or ""."""
+    found = _UNKNOWN_COMMAND.match(str(reply)) if isinstance(reply, ResponseError) else None
+    return found[1].upper() if found else ""
+
+
+def is_refused(error: ResponseError) -> bool:
+    """Return whether the server has no such command, for this user or at all."""
+    return isinstance(error, NoPermissionError) or bool(unknown_command(error))
+
+
+def _add_server(error: RedisError, endpoint: Endpoint) -> None:
+    """Name the server in an error reply. It remains the same object, and the beginning of its text the server's."""
+    text = str(error)
+    if str(endpoint) in text:
+        return
+    if name := unknown_command(error):  # without the arguments, which may be those of a task
+        error.args = (f"Unknown command {name}: {endpoint} is too old, or has it disabled or renamed.",)
+    elif isinstance(error, _STATE_ERRORS) or text.startswith(_STATE_CODES):
+        error.args = (f"{text.rstrip('. ')}. Server: {endpoint}.",)
 
 
 def blocking_timeout_s(settings: ConnectionSettings) -> float:

@@ -28,7 +28,18 @@ SENTINEL_PORT = 26379
 REDIS_PORT = 6379
 #: Values of `ssl=`.
 _BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-_PARSERS: dict[str, Any] = {**URL_QUERY_ARGUMENT_PARSERS, "ssl": lambda word: _BOOLEANS[word.lower()]}
+_PARSERS: dict[str, Any] = {
+    **URL_QUERY_ARGUMENT_PARSERS,
+    **dict.fromkeys(
+        ("ssl", "sentinel_ssl", "ssl_validate_ocsp", "ssl_validate_ocsp_stapled"), lambda word: _BOOLEANS[word.lower()]
+    ),
+}
+#: Options that text can give, besides those of TLS. Others are objects of Python, or redis-py's own.
+_TEXT_OPTIONS = {
+    "db", "username", "password", "encoding", "encoding_errors", "socket_read_size", "socket_keepalive", "lib_name",
+    "lib_version",
+}  # fmt: skip
+_OBJECT_OPTIONS = {"ssl_ocsp_context"}
 #: Transport of each scheme; None: `?ssl=true` selects TLS.
 SCHEMES = {"redis": "tcp", "rediss": "tls", "unix": "unix", "redis+sentinel": None, "redis+cluster": None}
 
@@ -81,13 +92,15 @@ def _sentinel(
     if not words:
         raise ValueError("the service is missing: expected redis+sentinel://host:port,host:port/service/database")
     _put_database(options, words[1:])
-    theirs = {name: value for name, value in options.items() if name.startswith("ssl_")}
+    is_tls = options.pop("sentinel_ssl", transport == "tls")
+    theirs = {name: value for name, value in options.items() if is_tls and name.startswith("ssl_")}
     for name in [name for name in options if name.startswith("sentinel_")]:
         theirs[name.removeprefix("sentinel_")] = options.pop(name)
     _refuse_unknown(options, transport)
-    _refuse_unknown(theirs, transport, "sentinel_")
+    by = "tls" if is_tls else "tcp"
+    _refuse_unknown(theirs, by, "sentinel_")
     seeds = _seeds(parts.netloc, SENTINEL_PORT, several=True)
-    return Endpoint("sentinel", seeds, options, settings, alias, transport, words[0], theirs)
+    return Endpoint("sentinel", seeds, options, settings, alias, transport, words[0], by, theirs)
 
 
 def _query(parts: SplitResult) -> dict[str, Any]:
@@ -109,8 +122,13 @@ def _put_database(options: dict[str, Any], words: list[str]) -> None:
 
 
 def _refuse_unknown(options: dict[str, Any], transport: str, prefix: str = "") -> None:
-    known = known_options(transport)
+    in_python = known_options(transport)
+    known = {name for name in in_python - _OBJECT_OPTIONS if name in _TEXT_OPTIONS or name.startswith("ssl_")}
     for name in options:
+        if name in in_python - known:
+            raise ValueError(f"option {prefix + name!r} cannot be text")
+        if name == "ssl":
+            raise ValueError("unknown option 'ssl': the scheme of TLS is rediss://")
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f" Did you mean {prefix + near[0]!r}?" if near else ""

@@ -17,7 +17,8 @@ from django.core.signals import setting_changed
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.settings import sections
 from django_redis_components.core.settings.checks import line, text
-from django_redis_components.core.settings.secrets import Secret, mask_credentials
+from django_redis_components.core.settings.lazy_values import evaluated
+from django_redis_components.core.settings.secrets import Hidden, mask_credentials
 
 #: Name of the Django setting.
 SETTING = "REDIS_COMPONENTS"
@@ -90,6 +91,7 @@ def _section(kind: type[_S], configured: Mapping[str, Any], path: str, errors: _
 
 
 def _value(field: dataclasses.Field[Any], value: Any, path: str, errors: _Errors) -> Any:
+    value = evaluated(value)
     for kind, build in (("section", _section), ("table", _table)):
         if kind in field.metadata:
             if isinstance(value, Mapping):
@@ -98,8 +100,7 @@ def _value(field: dataclasses.Field[Any], value: Any, path: str, errors: _Errors
             return _default(field)
     problem = field.metadata["check"](value) or (errors.strict and field.metadata["strict"](value))
     if problem:
-        is_hidden = field.metadata.get("is_secret") and isinstance(value, str | list | tuple)
-        errors.append(_error(path, Secret() if is_hidden else value, problem))
+        errors.append(_error(path, Hidden(value) if field.metadata.get("is_secret") else value, problem))
         return _default(field)
     convert = field.metadata["convert"]
     return value if convert is None or value is None else convert(value)

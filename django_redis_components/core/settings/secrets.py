@@ -17,6 +17,19 @@ class Secret(str):
         return "'***'"
 
 
+class Hidden:
+    """A wrong value of a secret, for an error: its `repr` shows the type at most.
+
+    A password may be read from a file as bytes, or be a number in a file of settings.
+    """
+
+    def __init__(self, value: object) -> None:
+        self._type = type(value)
+
+    def __repr__(self) -> str:
+        return "'***'" if issubclass(self._type, str | list | tuple) else f"'***' of type {self._type.__name__}"
+
+
 def mask_credentials(text: str) -> str:
     """Return a text without the user names and passwords of the URLs in it."""
     return _CREDENTIALS.sub("//***@", text)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from redis.exceptions import ClusterDownError, NoPermissionError, RedisError, TimeoutError
+from redis.exceptions import ClusterDownError, RedisError, ResponseError, TimeoutError
 
 from django_redis_components.core.client import retry
 from django_redis_components.core.client._async.pool import AsyncConnectionPool
@@ -20,6 +20,7 @@ from django_redis_components.core.client.server import (
     ServerInfo,
     blocking_timeout_s,
     explain_error,
+    is_refused,
     parse_info,
     require_supported,
 )
@@ -69,7 +70,10 @@ class AsyncClient:
         except RedisError as exc:
             error = explain_error(exc, self.endpoint)
         limits = retry.RetryLimits(self.endpoint.settings, started_at)
-        return await self._run(retry.recover(request, error, self._topology, limits), limits)
+        try:
+            return await self._run(retry.recover(request, error, self._topology, limits), limits)
+        except RedisError as exc:  # of a later attempt
+            raise explain_error(exc, self.endpoint) from exc.__cause__
 
     async def execute_many(self, requests: Sequence[Call | Command]) -> list[Any]:
         """Send requests in one round trip per node and return their replies, errors among them.
@@ -200,7 +204,9 @@ class AsyncClient:
             return
         try:
             info = parse_info(await connection.request(("INFO", "server")))
-        except NoPermissionError:
+        except ResponseError as exc:
+            if not is_refused(exc):
+                raise
             info = ServerInfo("unknown", (0, 0, 0), {})
         require_supported(info, str(self.endpoint))
         self._server = info

@@ -9,7 +9,7 @@ from django.db import DatabaseError
 from redis.exceptions import ExecAbortError, NoPermissionError, RedisError, ResponseError
 
 from django_redis_components.core.client.connections import SyncClient
-from django_redis_components.core.client.server import explain_error
+from django_redis_components.core.client.server import explain_error, unknown_command
 from django_redis_components.core.settings import conf
 from django_redis_components.management.redis.doctor.findings import Finding, Report
 
@@ -73,6 +73,10 @@ def check_redis_user(client: SyncClient, report: Report) -> None:
 
 def _redis_findings(user: str, replies: dict[str, object]) -> Iterator[Finding]:
     denied = {name: str(reply) for name, reply in replies.items() if _is_denied(reply)}
+    if unknown := sorted(filter(None, map(unknown_command, replies.values()))):
+        text = f"The server does not have these commands, or has them disabled or renamed: {', '.join(unknown)}."
+        fix = "Enable them, or use a server that has them: Managed servers in the documentation says what needs each."
+        yield Finding("error", "unknown_commands", text, fix)
     keys = [name for name, text in denied.items() if " key" in text]
     channels = [name for name, text in denied.items() if " channel" in text]
     commands = [name for name in denied if name not in keys + channels]

@@ -1,0 +1,190 @@
+"""Errors of a server that answers: each names the connection, and what to change."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from django.core.management import CommandError, call_command
+
+from django_redis_components.core.client import connections
+from django_redis_components.core.client.exceptions import NotConnected
+from django_redis_components.core.client.server import explain_error, parse_info
+from django_redis_components.core.protocol import Batch, Command, Read
+from django_redis_components.transactions import Pipe, atomic_update
+from tests.core.conftest import Driver
+from tests.support import Store
+from tools.localserver import LocalServer
+
+Start = Callable[..., LocalServer]
+
+SETTING = 'REDIS_COMPONENTS["CONNECTIONS"]["default"]'
+SERVER = "Server: h:1 (connection 'default')."
+
+
+def point(settings: Any, url: str, **options: Any) -> None:
+    """Make our alias ``default`` this URL."""
+    settings.REDIS_COMPONENTS = {"PREFIX": "errors", "CONNECTIONS": {"default": {"URL": url, "RETRIES": 1, **options}}}
+
+
+@pytest.fixture
+def web_server() -> Iterator[int]:
+    """A port that answers each request as a web server does."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            while True:
+                try:
+                    client = listener.accept()[0]
+                except OSError:
+                    return
+                with client:
+                    client.recv(100)
+                    client.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
+    thread.join()
+
+
+@pytest.mark.parametrize("request_", [Read("PING"), Batch([Read("PING")])], ids=["one", "batch"])
+def test_port_of_another_service_is_named(web_server: int, settings: Any, drive: Driver, request_: Any) -> None:
+    point(settings, f"redis://127.0.0.1:{web_server}")
+
+    with pytest.raises(redis.InvalidResponse) as caught:
+        drive.ask(request_)
+
+    assert str(caught.value) == (
+        f"127.0.0.1:{web_server} (connection 'default') does not answer as a Redis server: Protocol error, "
+        f'got "H" as reply type byte. Check address and TLS in {SETTING}.'
+    )
+
+
+def test_command_that_meets_another_service_ends_as_if_redis_is_unavailable(web_server: int, settings: Any) -> None:
+    point(settings, f"redis://127.0.0.1:{web_server}")
+
+    with pytest.raises(CommandError, match="does not answer as a Redis server") as caught:
+        call_command("redis", "locks", "list")
+
+    assert caught.value.returncode == 3
+
+
+def test_server_without_info_is_used(start_server: Start, settings: Any, drive: Driver) -> None:
+    point(settings, start_server("--rename-command", "INFO", "").url)
+
+    assert drive.ask(Read("PING")) == b"PONG"
+    assert str(connections.client().server()) == "unknown 0.0.0"
+
+
+def test_server_that_reports_no_version_is_of_an_unknown_product() -> None:
+    assert str(parse_info(b"# Server\r\nproxy_version:1.2\r\n")) == "unknown 0.0.0"
+
+
+def test_error_of_a_disabled_command_has_its_name_and_no_arguments(
+    start_server: Start, settings: Any, drive: Driver
+) -> None:
+    server = start_server("--rename-command", "SET", "")
+    point(settings, server.url)
+
+    for request in (Command("SET", "k", "s3cret"), Command("SET", "k", "s3cret", retry=True)):
+        with pytest.raises(redis.ResponseError) as caught:
+            drive.ask(request)
+
+        assert str(caught.value) == (
+            f"Unknown command SET: 127.0.0.1:{server.port} (connection 'default') is too old, or has it disabled or"
+            " renamed."
+        )
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        redis.exceptions.BusyLoadingError("Redis is loading the dataset in memory"),
+        redis.exceptions.OutOfMemoryError("command not allowed when used memory > 'maxmemory'."),
+        redis.exceptions.MasterDownError("Link with MASTER is down"),
+        redis.exceptions.ClusterDownError("The cluster is down"),
+        redis.exceptions.ResponseError("MISCONF Errors writing to the AOF file: No space left on device"),
+        redis.exceptions.ResponseError("NOREPLICAS Not enough good replicas to write."),
+        redis.exceptions.ResponseError("BUSY Redis is busy running a script."),
+        redis.exceptions.ResponseError("DENIED Redis is running in protected mode."),
+    ],
+    ids=lambda error: str(error).split()[0],
+)
+def test_error_of_the_state_of_a_server_names_it_once(settings: Any, error: redis.RedisError) -> None:
+    point(settings, "redis://h:1")
+    text, endpoint = str(error), connections.endpoint("default")
+
+    assert explain_error(explain_error(error, endpoint), endpoint) is error
+    assert str(error) == f"{text.rstrip('.')}. {SERVER}"
+
+
+@pytest.mark.parametrize("command", [Command("SET", "k", "v"), Command("SET", "k", "v", retry=True)])
+def test_write_to_a_full_or_read_only_server_names_it(
+    own_server: Store, settings: Any, drive: Driver, command: Command
+) -> None:
+    point(settings, own_server.url)
+    name = f"Server: 127.0.0.1:{own_server.servers[0].port} (connection 'default')."
+    own_server.raw.config_set("maxmemory", 1)
+
+    with pytest.raises(redis.exceptions.OutOfMemoryError) as full:
+        drive.ask(command)
+    own_server.raw.config_set("maxmemory", 0)
+    own_server.raw.replicaof("127.0.0.1", 1)
+    with pytest.raises(redis.ReadOnlyError) as read_only:
+        drive.ask(command)
+
+    assert str(full.value) == f"command not allowed when used memory > 'maxmemory'. {name}"
+    assert str(read_only.value) == f"You can't write against a read only replica. {name}"
+
+
+def test_errors_of_a_transaction_name_the_setting(own_server: Store, settings: Any) -> None:
+    def change(pipe: Pipe) -> None:
+        pipe.multi()
+        pipe.set("{k}", 1)
+
+    own_server.raw.config_set("requirepass", "other")
+    point(settings, own_server.url)
+
+    with pytest.raises(redis.AuthenticationError, match=r"rejected the login: .* in REDIS_COMPONENTS"):
+        atomic_update(change, "{k}")
+    point(settings, own_server.url, PASSWORD="other")
+    own_server.raw.auth("other")
+    own_server.raw.config_set("maxmemory", 1)
+    with pytest.raises(redis.exceptions.OutOfMemoryError, match=r"Server: 127\.0\.0\.1:"):
+        atomic_update(change, "{k}")
+
+
+def test_transaction_on_a_node_of_a_cluster_names_the_scheme_at_once(stores: Any, settings: Any) -> None:
+    ports = [server.port for server in stores.get("cluster").servers]
+
+    def change(pipe: Pipe) -> None:
+        pipe.multi()
+        pipe.set("{k}", 1)
+
+    errors = []
+    for port in ports:
+        point(settings, f"redis://127.0.0.1:{port}")
+        try:
+            atomic_update(change, "{k}", timeout=600)
+        except redis.ResponseError as exc:
+            errors.append(str(exc))
+
+    assert len(errors) == len(ports) - 1
+    assert all("use a redis+cluster:// URL" in error for error in errors)
+
+
+def test_missing_file_of_tls_is_named(settings: Any, drive: Driver, tmp_path: Path, redis_server: Store) -> None:
+    missing = tmp_path / "ca.pem"
+    point(settings, redis_server.url.replace("redis:", "rediss:") + f"?ssl_ca_certs={missing}", RETRIES=0)
+
+    with pytest.raises(NotConnected) as caught:
+        drive.ask(Read("PING"))
+
+    assert str(caught.value).endswith(f"Files in {SETTING} that cannot be read: ssl_ca_certs={str(missing)!r}.")
