@@ -46,16 +46,18 @@ def normalize(value: Any, path: str = "", depth: int = 0) -> Any:
         ValueError: NaN, an infinity, or nested too deeply (perhaps a cycle).
     """
     kind = type(value)  # `isinstance` takes a lazy object for what it stands for, and the encoder does not
-    if issubclass(kind, _SCALARS):
-        return value
-    if issubclass(kind, float):
-        if math.isfinite(value):
+    is_plain_list = kind is tuple or kind is list  # first: most calls, since the scalars in them need none
+    if not is_plain_list:
+        if issubclass(kind, _SCALARS):
             return value
-        raise ValueError(f"{path or 'value'} is {value!r}: JSON has no NaN and no infinities.")
+        if issubclass(kind, float):
+            if math.isfinite(value):
+                return value
+            raise ValueError(f"{path or 'value'} is {value!r}: JSON has no NaN and no infinities.")
     if depth >= MAX_DEPTH:
         raise ValueError(f"{path[:80]}… is nested deeper than {MAX_DEPTH} levels.")
-    if isinstance(value, _LISTS):
-        if kind is not list and kind is not tuple and hasattr(kind, "_fields"):
+    if is_plain_list or isinstance(value, _LISTS):
+        if not is_plain_list and hasattr(kind, "_fields"):
             raise _named_tuple(kind, path)
         return [
             item if type(item) in _PLAIN else normalize(item, f"{path}[{index}]", depth + 1)
