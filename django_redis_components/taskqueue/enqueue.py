@@ -58,7 +58,8 @@ def prepare(
     if settings.queues is not None:
         check_queue(options.queue_name)
     task._check_arguments(args, kwargs, gets_result=gets_result)
-    sent: list[Any] = [pack(args, "args"), pack(kwargs, "kwargs") if kwargs else {}]
+    to_json = serialization.normalize if settings.json_codec is None else pack
+    sent: list[Any] = [to_json(args, "args"), to_json(kwargs, "kwargs") if kwargs else {}]
     extra = {**task._body_options, **body_options} if body_options else task._body_options
     message_id = options.id or task_id or task_records.new_id()
     metadata = options.metadata
@@ -75,23 +76,21 @@ def prepare(
         raise _id_not_accepted(options.id)
     message = TaskMessage(message_id, task.name, options.queue_name, body, origin.current(settings))
     fields = {Field.queue: options.queue_name.encode(), Field.body: body}
-    if not options.are_plain:
+    if not task._has_plain_options:
         _set_options(message, task, *sent[:2])
     if metadata is not None:
         _set_metadata(message, fields, encode_metadata(metadata))
-    shard = _shard_of(message, task, sent)
+    route = route_of(options.queue_name, task.connection)
+    shard = route[0] if len(route) == 1 else _place_in(route, message, task, sent)
     return TaskResult(task, task.name, message.id, shard, fields, (), message.replication), message
 
 
-def _shard_of(message: TaskMessage, task: Any, sent: Sequence[Any]) -> Shard:
-    """Return the shard of a task. One of a spread queue without a placement key may go to any other of its route, too.
+def _place_in(route: tuple[Shard, ...], message: TaskMessage, task: Any, sent: Sequence[Any]) -> Shard:
+    """Return the shard of a task of a spread queue. One without a placement key may go to any other of its route, too.
 
     Args:
         sent: the arguments as JSON values: args and kwargs.
     """
-    route = route_of(message.queue, task.connection)
-    if len(route) == 1:
-        return route[0]
     key = placement.key_of(task, sent[0], sent[1], message)
     if key:
         return place(route, key)

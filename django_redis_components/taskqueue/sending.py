@@ -7,6 +7,7 @@ from functools import partial
 
 from redis.exceptions import RedisError, ResponseError
 
+from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.taskqueue import signals
 from django_redis_components.taskqueue.exceptions import PartiallyEnqueued
@@ -43,7 +44,7 @@ def send_one(result: TaskResult, message: TaskMessage) -> TaskResult:
         reply = shard.run(task_records.send(shard, message))
     else:
         call = call_for(shard, message)
-        reply = shard.client().execute(call)
+        reply = connections.client(shard.alias).execute(call)
         if call.script is ENQUEUE_PLAIN:
             reply = reply[0]
     result._set_accepted(reply, result.task.options)
