@@ -34,7 +34,7 @@ Prepared = Sequence[tuple[TaskResult, TaskMessage]]
 
 def send_one(result: TaskResult, message: TaskMessage) -> TaskResult:
     """Enqueue one task. This is the most frequent call, so it skips the flow drivers."""
-    shard = result._shard
+    shard, is_plain = result._shard, False
     if message.nonce:
         shard, reply = run_over(shard.using, task_records.send_over(shards_of(shard.using), shard, message))
         result._shard = shard
@@ -45,9 +45,9 @@ def send_one(result: TaskResult, message: TaskMessage) -> TaskResult:
     else:
         call = call_for(shard, message)
         reply = connections.client(shard.alias).execute(call)
-        if call.script is ENQUEUE_PLAIN:
+        if is_plain := call.script is ENQUEUE_PLAIN:
             reply = reply[0]
-    result._set_accepted(reply, result.task.options)
+    result._set_accepted(reply, None if is_plain else result.task.options)
     if pipeline.current().after_enqueue or signals.task_enqueued.receivers:
         pipeline.notify_enqueued([result])
     return result
