@@ -61,8 +61,7 @@ def prepare(
     to_json = serialization.normalize if settings.json_codec is None else pack
     sent: list[Any] = [to_json(args, "args"), to_json(kwargs, "kwargs") if kwargs else {}]
     extra = {**task._body_options, **body_options} if body_options else task._body_options
-    message_id = options.id or task_id or task_records.new_id()
-    metadata = options.metadata
+    message_id, metadata = options.id or task_id or task_records.new_id(), options.metadata
     if pipeline.current().before_enqueue:
         new = NewTask(task, message_id, tuple(args), dict(kwargs), {}, dict(metadata or {}))
         extra = {**extra, **pipeline.call_before_enqueue(new)}
@@ -80,17 +79,19 @@ def prepare(
         _set_options(message, task, *sent[:2])
     if metadata is not None:
         _set_metadata(message, fields, encode_metadata(metadata))
-    route = route_of(options.queue_name, task.connection)
-    shard = route[0] if len(route) == 1 else _place_in(route, message, task, sent)
+    shard = _shard_of(message, task, sent)
     return TaskResult(task, task.name, message.id, shard, fields, (), message.replication), message
 
 
-def _place_in(route: tuple[Shard, ...], message: TaskMessage, task: Any, sent: Sequence[Any]) -> Shard:
-    """Return the shard of a task of a spread queue. One without a placement key may go to any other of its route, too.
+def _shard_of(message: TaskMessage, task: Any, sent: Sequence[Any]) -> Shard:
+    """Return the shard of a task. One of a spread queue without a placement key may go to any other of its route, too.
 
     Args:
         sent: the arguments as JSON values: args and kwargs.
     """
+    route = route_of(message.queue, task.connection)
+    if len(route) == 1:
+        return route[0]
     key = placement.key_of(task, sent[0], sent[1], message)
     if key:
         return place(route, key)
