@@ -63,9 +63,9 @@ def check_int(value: object, what: str, low: int | None = None, high: int | None
         TypeError: not an integer.
         ValueError: out of bounds.
     """
-    if is_int(value):
+    if type(value) is int or is_int(value):
         if (low is None or value >= low) and (high is None or value <= high):
-            return plain_int(value)
+            return value if type(value) is int else plain_int(value)  # without a call for the usual class
         raise ValueError(f"{what}={short_repr(value)}: expected an integer{_bounds(low, high)}{hint}.")
     raise TypeError(f"{what}={short_repr(value)}: expected an integer{_bounds(low, high)}{hint}.")
 
@@ -134,8 +134,8 @@ def check_string(value: object, what: str) -> str:
     Raises:
         TypeError: not a string.
     """
-    if is_text(value):
-        return plain_text(value)
+    if type(value) is str or is_text(value):
+        return value if type(value) is str else plain_text(value)
     raise TypeError(f"{what}={short_repr(value)}: expected a string.")
 
 

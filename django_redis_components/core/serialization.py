@@ -46,16 +46,13 @@ def normalize(value: Any, path: str = "", depth: int = 0) -> Any:
         ValueError: NaN, an infinity, or nested too deeply (perhaps a cycle).
     """
     kind = type(value)  # `isinstance` takes a lazy object for what it stands for, and the encoder does not
-    if issubclass(kind, _SCALARS):
+    is_plain_list = kind is tuple or kind is list  # first: most calls, since the scalars in them need none
+    if not is_plain_list and _is_scalar(value, kind, path):
         return value
-    if issubclass(kind, float):
-        if math.isfinite(value):
-            return value
-        raise ValueError(f"{path or 'value'} is {value!r}: JSON has no NaN and no infinities.")
     if depth >= MAX_DEPTH:
         raise ValueError(f"{path[:80]}… is nested deeper than {MAX_DEPTH} levels.")
-    if isinstance(value, _LISTS):
-        if kind is not list and kind is not tuple and hasattr(kind, "_fields"):
+    if is_plain_list or isinstance(value, _LISTS):
+        if not is_plain_list and hasattr(kind, "_fields"):
             raise _named_tuple(kind, path)
         return [
             item if type(item) in _PLAIN else normalize(item, f"{path}[{index}]", depth + 1)
@@ -75,6 +72,17 @@ def normalize(value: Any, path: str = "", depth: int = 0) -> Any:
         f"{path or 'value'} is a {kind.__module__}.{kind.__qualname__}: expected JSON"
         f" (str, int, float, bool, None, and lists and dicts of these). {verb} an id or a string instead."
     )
+
+
+def _is_scalar(value: Any, kind: type[Any], path: str) -> bool:
+    """Return whether a value needs no conversion. Raises ValueError for NaN and infinities."""
+    if issubclass(kind, _SCALARS):
+        return True
+    if not issubclass(kind, float):
+        return False
+    if math.isfinite(value):
+        return True
+    raise ValueError(f"{path or 'value'} is {value!r}: JSON has no NaN and no infinities.")
 
 
 def _named_tuple(kind: type[Any], path: str) -> TypeError:

@@ -56,6 +56,8 @@ BLOCKED = -2
 HASH_PREFIX = "hash:"
 #: The type of a key; keys are hashed, so any text is accepted.
 LimitKey = str | bytes | int
+#: Types of keys that are hashed as they are.
+_TEXT = (str, bytes)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -155,9 +157,12 @@ class Limiter:
         Args:
             hit_id: 8 bytes that identify a repeated hit; None generates them.
         """
+        base_key = self._base_key(key)
+        if type(cost) is not int or cost != 1:  # no call for the usual cost
+            cost = self.check_cost(cost)
         if timeout != 0 and (wait_s := to_seconds(timeout, "timeout", zero=True)):
-            return self._wait(self._base_key(key), self.check_cost(cost), time.monotonic() + wait_s)
-        return self._decide(self._base_key(key), self.check_cost(cost), hit_id, self._denials)
+            return self._wait(base_key, cost, time.monotonic() + wait_s)
+        return self._decide(base_key, cost, hit_id, self._denials)
 
     def peek(self, key: LimitKey, cost: int) -> Flow[Decision]:
         """Return what a hit would return."""
@@ -288,10 +293,10 @@ class Limiter:
 
     def _base_key(self, key: LimitKey) -> str:
         """Return the Redis key that all keys of this limit key start with. Each has its own Cluster slot."""
-        if isinstance(key, int) and not isinstance(key, bool):
+        if not isinstance(key, _TEXT):
+            if not isinstance(key, int) or isinstance(key, bool):
+                raise TypeError(f"key={short_repr(key)}: expected a string, bytes or an integer.")
             key = id_text(key, "key")
-        elif not isinstance(key, str | bytes):
-            raise TypeError(f"key={short_repr(key)}: expected a string, bytes or an integer.")
         return keys.key("ratelimits", f"{self.name}:{keys.digest(key)}")
 
     def _base_key_of(self, key: LimitKey | HashedKey) -> str:

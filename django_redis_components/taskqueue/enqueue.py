@@ -58,10 +58,10 @@ def prepare(
     if settings.queues is not None:
         check_queue(options.queue_name)
     task._check_arguments(args, kwargs, gets_result=gets_result)
-    sent: list[Any] = [pack(args, "args"), pack(kwargs, "kwargs") if kwargs else {}]
+    to_json = serialization.normalize if settings.json_codec is None else pack
+    sent: list[Any] = [to_json(args, "args"), to_json(kwargs, "kwargs") if kwargs else {}]
     extra = {**task._body_options, **body_options} if body_options else task._body_options
-    message_id = options.id or task_id or task_records.new_id()
-    metadata = options.metadata
+    message_id, metadata = options.id or task_id or task_records.new_id(), options.metadata
     if pipeline.current().before_enqueue:
         new = NewTask(task, message_id, tuple(args), dict(kwargs), {}, dict(metadata or {}))
         extra = {**extra, **pipeline.call_before_enqueue(new)}
@@ -75,7 +75,7 @@ def prepare(
         raise _id_not_accepted(options.id)
     message = TaskMessage(message_id, task.name, options.queue_name, body, origin.current(settings))
     fields = {Field.queue: options.queue_name.encode(), Field.body: body}
-    if not options.are_plain:
+    if not task._has_plain_options:
         _set_options(message, task, *sent[:2])
     if metadata is not None:
         _set_metadata(message, fields, encode_metadata(metadata))

@@ -120,7 +120,8 @@ class TaskRecord(Generic[R_co]):
     def __init__(self, name: str, task_id: str, fields: Mapping[str, bytes], failures: Sequence[bytes]) -> None:
         self.name = name
         self.id = task_id
-        self._load(fields, failures)
+        self._fields, self._failures = dict(fields), list(failures)  # as `_load` does, without a call: once per task
+        self._message: Any = None
 
     @property
     def state(self) -> str:
@@ -304,7 +305,7 @@ class TaskRecord(Generic[R_co]):
         """Replace the record by one that was just read."""
         self._fields = dict(fields)
         self._failures = list(failures)
-        self._message: Any = None
+        self._message = None
 
     def _workers(self) -> tuple[int, list[str]]:
         """The number of workers whose ids were dropped, and the ids of the later ones."""

@@ -212,11 +212,11 @@ class TaskResult(TaskRecord[R_co]):
         self._shard, *_ = await arun_over(self.using, task_records.find(shards_of(self.using), self.id))
         return await self._shard.arun(flow_of(self._shard))
 
-    def _set_accepted(self, reply: task_records.Reply, options: TaskOptions) -> None:
+    def _set_accepted(self, reply: task_records.Reply, options: TaskOptions | None) -> None:
         """Record when Redis accepted the task, or load the existing task with its unique key.
 
         Args:
-            options: those that the task was enqueued with.
+            options: those that the task was enqueued with; None if they are plain.
         """
         if not isinstance(reply, int):
             other, pairs = reply
@@ -225,7 +225,7 @@ class TaskResult(TaskRecord[R_co]):
             self._load(task_records.fields_of(pairs), ())
             return
         self._fields[Field.enqueued_at_us] = str(reply).encode()
-        if options.run_after is None and options.expires is None:
+        if options is None or (options.run_after is None and options.expires is None):
             return
         for field, at_ms in ((Field.due_at_ms, options.due_ms(reply)), (Field.expiry, options.expiry_ms(reply))):
             if at_ms is not None:

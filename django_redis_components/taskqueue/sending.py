@@ -7,6 +7,7 @@ from functools import partial
 
 from redis.exceptions import RedisError, ResponseError
 
+from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.taskqueue import signals
 from django_redis_components.taskqueue.exceptions import PartiallyEnqueued
@@ -33,7 +34,7 @@ Prepared = Sequence[tuple[TaskResult, TaskMessage]]
 
 def send_one(result: TaskResult, message: TaskMessage) -> TaskResult:
     """Enqueue one task. This is the most frequent call, so it skips the flow drivers."""
-    shard = result._shard
+    shard, is_plain = result._shard, False
     if message.nonce:
         shard, reply = run_over(shard.using, task_records.send_over(shards_of(shard.using), shard, message))
         result._shard = shard
@@ -43,10 +44,10 @@ def send_one(result: TaskResult, message: TaskMessage) -> TaskResult:
         reply = shard.run(task_records.send(shard, message))
     else:
         call = call_for(shard, message)
-        reply = shard.client().execute(call)
-        if call.script is ENQUEUE_PLAIN:
+        reply = connections.client(shard.alias).execute(call)
+        if is_plain := call.script is ENQUEUE_PLAIN:
             reply = reply[0]
-    result._set_accepted(reply, result.task.options)
+    result._set_accepted(reply, None if is_plain else result.task.options)
     if pipeline.current().after_enqueue or signals.task_enqueued.receivers:
         pipeline.notify_enqueued([result])
     return result

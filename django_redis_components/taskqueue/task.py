@@ -109,6 +109,8 @@ class Task(Generic[P, R, V]):
     #: What `options` returns, and the generation of the settings that it was made from.
     _options: Any = dataclasses.field(default=None, init=False, compare=False)
     _generation: Any = dataclasses.field(default=None, init=False, compare=False)
+    #: Whether what `options` returned last are plain, see `TaskOptions.are_plain`.
+    _has_plain_options: bool = dataclasses.field(default=False, init=False, compare=False)
 
     #: Innermost middleware of its runs, in place of the signals; None: the signals.
     own_middleware: ClassVar[tuple[Middleware, ...] | None] = None
@@ -326,7 +328,9 @@ class Task(Generic[P, R, V]):
 
     def _resolve_options(self) -> None:
         generation = defaults.generation  # first: options from settings that change meanwhile are resolved again
-        object.__setattr__(self, "_options", defaults.resolve(self))
+        options = defaults.resolve(self)
+        object.__setattr__(self, "_options", options)
+        object.__setattr__(self, "_has_plain_options", options.are_plain)
         object.__setattr__(self, "_generation", generation)
 
     def _check_arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any], *, gets_result: bool = False) -> None:

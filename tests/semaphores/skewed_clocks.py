@@ -72,6 +72,6 @@ def _ahead(clock: Callable[[], float], ahead_s: float) -> Callable[[], float]:
 def _use_client_clock(ahead_s: int) -> None:
     """Make the script expire permits by the clock of this process."""
     acquire = PermitKind.scripts.acquire
-    purge = 'redis.call("ZREMRANGEBYSCORE", key, "-inf", integer(ctx.now_ms))'
+    purge = 'redis.call("ZREMRANGEBYSCORE", key, "-inf", ctx.now_ms)'
     assert purge in acquire.source
     acquire.__dict__["source"] = acquire.source.replace(purge, purge.replace("now_ms", f"now_ms + {ahead_s * 1_000}"))

@@ -131,7 +131,8 @@ def _without_headers(body: bytes) -> list[Any]:
 def call_for(shard: Shard, message: TaskMessage) -> Call:
     """What sends one task; the reply is that of enqueue.lua, alone or in a list."""
     if message.is_plain:
-        return Call(ENQUEUE_PLAIN, (shard.base,), _plain_arguments(message))
+        arguments = message.queue, message.name, message.id, message.body
+        return Call(ENQUEUE_PLAIN, (shard.base,), (*arguments, message.origin) if message.origin else arguments)
     return Call(ENQUEUE, (shard.base,), message.arguments)
 
 
@@ -178,11 +179,6 @@ def _plain(shard: Shard, messages: Sequence[TaskMessage]) -> Call:
     if first.origin:
         tasks.append(first.origin)
     return ENQUEUE_PLAIN(base=shard.base, queue=first.queue, name=first.name, tasks=tasks)
-
-
-def _plain_arguments(message: TaskMessage) -> tuple[Any, ...]:
-    arguments = message.queue, message.name, message.id, message.body
-    return (*arguments, message.origin) if message.origin else arguments
 
 
 def _shared(message: TaskMessage) -> tuple[str, str, str]:

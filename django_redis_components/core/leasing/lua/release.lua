@@ -15,7 +15,7 @@
 local base, queue = KEYS[1], KEYS[2]
 local token, released_by, handoff_ms, options = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- @include kind: revoke
-local ctx = { base = base, token = token, options = options }
+local ctx = { base = base, token = token, options = options, now_us = nil, now_ms = nil } -- with room for the clock
 
 local is_released, is_changed = revoke(ctx, token, released_by == "" and base .. ":holder:" .. token)
 if not is_changed then

@@ -5,7 +5,7 @@
 -- Remove expired leases, and return whether there were any.
 local function purge(ctx, key)
   read_clock(ctx)
-  return redis.call("ZREMRANGEBYSCORE", key, "-inf", integer(ctx.now_ms)) > 0
+  return redis.call("ZREMRANGEBYSCORE", key, "-inf", ctx.now_ms) > 0
 end
 
 -- Return the milliseconds left of a lease; nil without one.

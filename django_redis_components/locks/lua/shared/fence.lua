@@ -1,5 +1,4 @@
 -- Fencing tokens.
--- @include integer
 
 -- Milliseconds by which the fence outlives its lease: it is needed only while the server's clock may be set back to
 -- before the last grant.
@@ -8,17 +7,17 @@ local FENCE_MS = 3600000
 -- Return the next fencing token: above the last, and never below the server's clock in microseconds, so that it grows
 -- also when the last one is lost.
 local function next_fence(fence, now_us, ttl_ms)
-  local last = redis.call("SET", fence, integer(now_us), "GET", "PX", integer(ttl_ms + FENCE_MS))
+  local last = redis.call("SET", fence, now_us, "GET", "PX", ttl_ms + FENCE_MS)
   if not last or tonumber(last) < now_us then
     return now_us
   end
-  redis.call("SET", fence, integer(last + 1), "PX", integer(ttl_ms + FENCE_MS))
+  redis.call("SET", fence, last + 1, "PX", ttl_ms + FENCE_MS)
   return last + 1
 end
 
 -- Keep the fence of a lease that was extended to ttl_ms, and return it.
 local function keep_fence(fence, now_us, ttl_ms)
-  redis.call("PEXPIRE", fence, integer(ttl_ms + FENCE_MS), "GT")
+  redis.call("PEXPIRE", fence, ttl_ms + FENCE_MS, "GT")
   return tonumber(redis.call("GET", fence) or next_fence(fence, now_us, ttl_ms))
 end
 

@@ -4,6 +4,7 @@
 -- Cost: O(names). A waiter is in the queue of each name that it wants, under one ticket, and tickets are in one order: the
 -- waiter with the lowest is first in all of its queues, so none can block each other for ever.
 -- @include fence
+-- @include integer
 
 local function held_key(ctx, name)
   return ctx.base .. ":held:" .. name

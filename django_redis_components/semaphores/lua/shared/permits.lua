@@ -30,7 +30,7 @@ end
 
 local function grant(ctx, permit, ttl_ms)
   local count, limit = count_and_limit(ctx, permit)
-  local others, ends_ms = redis.call("ZCARD", ctx.base), integer(math.floor(ctx.now_us / 1000) + ttl_ms)
+  local others, ends_ms = redis.call("ZCARD", ctx.base), math.floor(ctx.now_us / 1000) + ttl_ms
   if others + count > limit or redis.call("ZADD", ctx.base, "NX", ends_ms, permit) == 0 then
     return nil
   end
@@ -50,7 +50,7 @@ local function renew(ctx, permit, ttl_ms)
 end
 
 local function revoke(ctx, permit, description)
-  local has_expired = expire(ctx)
+  local has_expired = purge(ctx, ctx.base)
   local is_held = redis.call("ZREM", ctx.base, permit) == 1
   for number = 2, tonumber(string.match(permit, ":(%d+):%d+$")) do
     redis.call("ZREM", ctx.base, permit .. "#" .. number)
