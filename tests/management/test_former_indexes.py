@@ -138,3 +138,19 @@ def test_command_shows_on_a_terminal_how_much_of_the_server_it_has_looked_at(
 
     for bar in ("delete former indexes", "former indexes"):
         assert f"{bar}: 100%" in shown
+
+
+@pytest.mark.django_db
+def test_doctor_names_former_indexes_with_the_command_that_deletes_them(former: Store) -> None:
+    def findings() -> list[dict[str, Any]]:
+        found = command_data("redis", "doctor", "--scan", "10000000", code=2)["findings"]
+        return [each for each in found if each["code"] == "former_indexes"]
+
+    [finding] = findings()
+    assert finding["text"] == (
+        "6 indexes that this release does not read: autocomplete 'cities' v3.2, autocomplete 'members' v3.2,"
+        " autocomplete 'members of' v2, autocomplete 'members of' v3.2, search 'auth.user' v3, and 1 more."
+    )
+    assert finding["command"] == "python manage.py redis migrate --delete-former"
+    run_command("redis", "migrate", "--delete-former", "--yes")
+    assert findings() == []
