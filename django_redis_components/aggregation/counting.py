@@ -19,9 +19,6 @@ from django_redis_components.core.protocol import Batch, Flow, LocalIO, Read
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import to_ms
 
-#: The reply of the script for counts of another key function.
-_OTHER_KEY = -1
-
 
 @dataclasses.dataclass(slots=True)
 class FileReport:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from redis.exceptions import RedisError
@@ -37,21 +37,6 @@ class Safeguard:
     def allows_attempt(self) -> bool:
         """Return whether to send a request. After a failure, one caller may try every OPEN_S seconds."""
         return self._breaker.allows_request(OPEN_S)
-
-    def should_count(self, what: str, condition: Callable[[], bool]) -> bool:
-        """Return whether to count, by a condition and the state of Redis.
-
-        Args:
-            what: the counted things, for the log.
-            condition: whether the settings enable it. An exception is logged and means False.
-        """
-        try:
-            return condition() and self.allows_attempt()
-        except Interruption:
-            raise
-        except Exception as exc:  # noqa: BLE001 - see `suppress_errors`
-            self._log(what, exc)
-            return False
 
     @contextmanager
     def suppress_errors(self, what: str) -> Iterator[None]:

@@ -18,6 +18,7 @@ serialization             JSON for arguments and return values
 text                      folding of text for search
 protocol                  `Call`, `Command`, `Batch`, `Sleep`, `Wait`; `run` and `arun`
 replicas                  waiting until replicas have what was written
+key_scan                  scans of all keys, a bounded step at a time
 gather                    several flows at once, one round trip for the requests of all
 slot_waits                how long a caller's requests wait for Cluster slots that are being moved
 scripts                   `LuaScript`: one file for each operation

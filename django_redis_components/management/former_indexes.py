@@ -9,23 +9,19 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from django_redis_components.autocomplete.index import VERSION as AUTOCOMPLETE_VERSION
-from django_redis_components.autocomplete.leftovers import delete_leftovers
+from django_redis_components.autocomplete.leftovers import delete_keys
 from django_redis_components.autocomplete.model_index import ModelIndex
 from django_redis_components.autocomplete.registry import registered as registered_indexes
 from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.command_line import command_line
-from django_redis_components.core.protocol import Flow, Read, run
+from django_redis_components.core.key_scan import escape_glob, scan_keys
 from django_redis_components.core.settings import conf
-from django_redis_components.dashboard.locks.scan import escape_glob
 from django_redis_components.search.index import VERSION as SEARCH_VERSION
 from django_redis_components.search.index import version_of
 from django_redis_components.search.model_search import registered as registered_searches
-
-#: Keys that one SCAN looks at.
-COUNT = 1_000
 
 _KEY = re.compile(r"(autocomplete|search):\{([^}]*)\}:(v[0-9]+(?:\.[0-9]+)*)(-\w+)?:.*", re.DOTALL)
 
@@ -48,31 +44,39 @@ class FormerIndex:
     rebuild: str
 
 
-def count_former(client: SyncClient) -> dict[FormerIndex, int]:
-    """Return the indexes of former versions, each with the number of its keys. It looks at all keys of the server."""
-    return dict(sorted(Counter(former for former, _ in _former_keys(client, _RegisteredVersions())).items()))
+def count_former(client: SyncClient, progress: Callable[[int], object]) -> dict[FormerIndex, int]:
+    """Return the indexes of former versions, each with the number of its keys. It looks at all keys of the server.
+
+    Args:
+        progress: called with the number of keys that a step has looked at, about.
+    """
+    counts = Counter(former for found in _former_keys(client, progress) for former, _ in found)
+    return dict(sorted(counts.items()))
 
 
-def delete_former(client: SyncClient, using: str) -> Iterator[int]:
-    """Delete them, and yield the number of keys after each step."""
-    keys: list[str] = []
-    for _, key in _former_keys(client, _RegisteredVersions()):
-        keys.append(key)
-        if len(keys) == COUNT:
-            yield _delete(keys, using)
-    if keys:
-        yield _delete(keys, using)
+def delete_former(client: SyncClient, using: str, progress: Callable[[int], object]) -> int:
+    """Delete them, and return the number of keys. See `count_former`."""
+    deleted = 0
+    for found in _former_keys(client, progress):
+        delete_keys([key for _, key in found], using)
+        deleted += len(found)
+    return deleted
 
 
-class _RegisteredVersions:
+class RegisteredVersions:
     """The indexes that are registered on any connection, because two may lead to one server."""
 
     def __init__(self) -> None:
+        self._start = f"{conf.settings().prefix}:"
         self._searches = {each.name: version_of(each.index) for each in registered_searches()}
         self._indexes = {each.name: each for each in registered_indexes()}
 
-    def former(self, component: str, name: str, version: str, stemmer: str) -> FormerIndex | None:
-        """Return the index of a key; None if this release or a newer one reads it."""
+    def former(self, key: str) -> FormerIndex | None:
+        """Return the index of a key; None if this release or a newer one reads it, or if it is no key of an index."""
+        found = _KEY.fullmatch(key.removeprefix(self._start))
+        return self._former(found[1], found[2], found[3], found[4] or "") if found else None
+
+    def _former(self, component: str, name: str, version: str, stemmer: str) -> FormerIndex | None:
         stored = version + stemmer
         if component == "search":
             reads = self._searches.get(name)
@@ -91,29 +95,12 @@ class _RegisteredVersions:
         return FormerIndex(component, name, stored, reads, rebuild) if is_former else None
 
 
-def _former_keys(client: SyncClient, names: _RegisteredVersions) -> Iterator[tuple[FormerIndex, str]]:
-    start = f"{conf.settings().prefix}:"
-    pattern = f"{escape_glob(start)}[as]*:{{*}}:v*"
-    for anchor in client.key_per_primary():
-        cursor = None
-        while cursor != 0:
-            cursor, keys = run(client, _scan(anchor, cursor or 0, pattern))
-            for key in keys:
-                found = _KEY.fullmatch(key.removeprefix(start))
-                if found and (former := names.former(found[1], found[2], found[3], found[4] or "")):
-                    yield former, key
-
-
-def _scan(anchor: str, cursor: int, pattern: str) -> Flow[tuple[int, list[str]]]:
-    reply = yield Read("SCAN", cursor, "MATCH", pattern, "COUNT", COUNT, key=anchor)
-    return int(reply[0]), [key.decode(errors="replace") for key in reply[1]]
-
-
-def _delete(keys: list[str], using: str) -> int:
-    count = len(keys)
-    delete_leftovers(keys, using)
-    keys.clear()
-    return count
+def _former_keys(client: SyncClient, progress: Callable[[int], object]) -> Iterator[list[tuple[FormerIndex, bytes]]]:
+    """Yield the keys of former indexes after each step of a scan."""
+    names, pattern = RegisteredVersions(), f"{escape_glob(conf.settings().prefix)}:[as]*:{{*}}:v*"
+    for keys in scan_keys(client, pattern, progress):
+        found = ((names.former(key.decode(errors="backslashreplace")), key) for key in keys)
+        yield [(former, key) for former, key in found if former]
 
 
 def _number(version: str) -> tuple[int, ...]:

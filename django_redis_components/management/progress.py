@@ -7,6 +7,10 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
+from django_redis_components.core.client.connections import SyncClient
+from django_redis_components.core.key_scan import count_keys
+from django_redis_components.core.protocol import run
+
 #: Most characters of a name beside a bar, the last ones.
 NAME_CHARS = 30
 
@@ -26,6 +30,11 @@ def progress(name: str, total: Callable[[], int], unit: str) -> Iterator[Advance
     """
     with _bar(total, desc=name, unit=f" {unit}") as advance:
         yield advance
+
+
+def scan_progress(name: str, client: SyncClient) -> contextlib.AbstractContextManager[Advance]:
+    """Show a progress bar of a scan of all keys of a server; see `key_scan`."""
+    return progress(name, lambda: run(client, count_keys(client.key_per_primary())), "keys")
 
 
 @contextlib.contextmanager

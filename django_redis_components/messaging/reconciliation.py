@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
+from django_redis_components.core import key_scan
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Batch, Flow, Read, arun, run
 from django_redis_components.core.settings import conf
 from django_redis_components.messaging import keyspace, user_index
 from django_redis_components.messaging.creation import MAX_MEMBERS
 
-#: Keys that the server looks at in one step.
-COUNT = 1_000
 #: Chats of a user that are compared in one round trip.
 CHUNK = 500
 
@@ -38,34 +38,28 @@ def reconcile(*, using: str = "default") -> Reconciliation:
     Raises:
         redis.exceptions.RedisError: an index could not be written; call it again.
     """
-    client, done = connections.client(using), Reconciliation()
-    for anchor in client.key_per_primary():
-        run(client, _repair(anchor, done))
-    return done
+    client = connections.client(using)
+    return run(client, _repair(client.key_per_primary()))
 
 
 async def areconcile(*, using: str = "default") -> Reconciliation:
     """See `reconcile`."""
-    client, done = connections.aclient(using), Reconciliation()
-    for anchor in await client.key_per_primary():
-        await arun(client, _repair(anchor, done))
-    return done
+    client = connections.aclient(using)
+    return await arun(client, _repair(await client.key_per_primary()))
 
 
-def _repair(anchor: str, done: Reconciliation) -> Flow[None]:
-    """Repair what the keys of one server say."""
-    start = f"{conf.settings().prefix}:messaging:{{"
-    ends = {"}:chat:members": _add_members, "}:chats": _remove_chats}
-    cursor = 0
-    while True:
-        reply = yield Read("SCAN", cursor, "MATCH", f"{_escaped(start)}*", "COUNT", COUNT, key=anchor)
-        cursor = int(reply[0])
-        for key in map(bytes.decode, reply[1]):
+def _repair(anchors: Sequence[str]) -> Flow[Reconciliation]:
+    """Repair what the keys of all primaries say."""
+    done, start = Reconciliation(), f"{conf.settings().prefix}:messaging:{{".encode()
+    ends = {b"}:chat:members": _add_members, b"}:chats": _remove_chats}
+    pattern, cursors = f"{key_scan.escape_glob(start.decode())}*", key_scan.start(anchors)
+    while cursors:
+        found, cursors = yield from key_scan.scan_step(cursors, pattern, count=key_scan.COUNT)
+        for key in found:
             for end, repair in ends.items():
                 if key.endswith(end):
-                    yield from repair(key.removeprefix(start).removesuffix(end), done)
-        if not cursor:
-            return
+                    yield from repair(key.removeprefix(start).removesuffix(end).decode(), done)
+    return done
 
 
 def _add_members(chat_id: str, done: Reconciliation) -> Flow[None]:
@@ -89,8 +83,3 @@ def _remove_chats(user: str, done: Reconciliation) -> Flow[None]:
         done.removed += len(entries)
         if not cursor:
             return
-
-
-def _escaped(literal: str) -> str:
-    """Return a glob pattern that matches this text only."""
-    return "".join(f"\\{char}" if char in "*?[]\\^-" else char for char in literal)

@@ -8,6 +8,7 @@ from typing import Any
 from django_redis_components.core import serialization
 from django_redis_components.taskqueue.exceptions import ParentFailed
 from django_redis_components.taskqueue.fields import Field, FlowField
+from django_redis_components.taskqueue.flows.parents import parse_followers
 from django_redis_components.taskqueue.states import is_final
 from django_redis_components.testing import request_parser
 
@@ -46,7 +47,7 @@ class MemoryFlow:
             return
         self.ids.append(task_id)
         self._followers.append(followers)
-        for follower in request_parser.parse_numbers(followers):
+        for follower in parse_followers(followers):
             self._parents.setdefault(self._position(follower), []).append(number)
 
     def take_fields(self, record: dict[str, bytes]) -> None:
@@ -70,7 +71,7 @@ class MemoryFlow:
         added = {}
         for number, (followers, _, appended, node) in zip(numbers, sent, strict=True):
             if node["id"] not in self.ids:
-                own = ",".join(str(numbers[each]) for each in request_parser.parse_numbers(followers.replace("*", "")))
+                own = ",".join(str(numbers[each]) for each in parse_followers(followers.replace("*", "")))
                 self._added_by[node["id"]] = "" if appended == "-" else f"{place} {appended}".rstrip()
                 self.added.append(node["id"])
                 self.add(len(self.ids), node["id"], members if followers == "*" else own)
@@ -88,7 +89,7 @@ class MemoryFlow:
 
     def is_complete(self, member_id: str, records: Records) -> bool:
         """Return whether a task has started that waits for this member."""
-        followers = request_parser.parse_numbers(self._followers[self.ids.index(member_id)])
+        followers = parse_followers(self._followers[self.ids.index(member_id)])
         return any(records[self.ids[self._position(each)]].get(Field.state) != b"waiting" for each in followers)
 
     def _number(self, position: int) -> int:

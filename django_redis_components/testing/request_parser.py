@@ -131,11 +131,6 @@ def due_ms(due: str) -> int:
     return now_ms + int(due or 0) if due.startswith("+") or not due else int(due)
 
 
-def parse_numbers(listed: str) -> list[int]:
-    """Parse a list of numbers such as "1,2;3"."""
-    return [int(number) for number in listed.replace(";", ",").split(",") if number]
-
-
 def id_from_key(key: Any) -> str:
     """Return the id in the key of a task, of its errors, or of a flow."""
     return str(key).removesuffix(":errors").rpartition(":")[2]

@@ -65,3 +65,13 @@ def test_nothing_is_deleted_without_names_or_confirmation(
         call_command("redis", "autocomplete", *arguments)
 
     assert [index.count() for index in kept] == [1] * 5
+
+
+def test_keys_that_are_not_text_are_listed_and_deleted(redis_server: Store) -> None:
+    key = f"{redis_server.prefix}:autocomplete:{{caf".encode() + b"\xe9}:v1.1:lex"
+    redis_server.raw.set(key, "")
+
+    assert command("unregistered") == [(r"caf\xe9", 1)]
+    assert command("delete", r"caf\xe9", "--yes") == [(r"caf\xe9", 1)]
+
+    assert redis_server.raw.exists(key) == 0

@@ -72,6 +72,12 @@ def test_alias_must_be_a_string(settings: Any) -> None:
         connections.client(None)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("client", [connections.page_client, connections.apage_client])
+def test_alias_of_a_page_client_must_be_a_string(client: Any, settings: Any) -> None:
+    with pytest.raises(TypeError, match=r"^using=\[\]: expected the name of a connection\.$"):
+        client([])
+
+
 def test_invalid_settings_are_raised_at_first_use(settings: Any) -> None:
     settings.REDIS_COMPONENTS = {"PREFIKS": "x"}
 

@@ -1,9 +1,12 @@
-"""Runs commands in this process."""
+"""Runs commands in this process, with a terminal or without."""
 
 from __future__ import annotations
 
 import io
 import json
+import os
+import pty
+import termios
 from typing import Any
 
 import pytest
@@ -62,3 +65,25 @@ def receive_files(directory: str, consumer: str) -> None:
     """Run distribute_files, which tries again after a tenth of a second, until a signal ends it."""
     file_distribution.RETRY_S = 0.1
     call_command("distribute_files", "receive", "logs", directory, "--consumer", consumer, "--json")
+
+
+class Terminal:
+    """A pseudo-terminal in the place of standard error."""
+
+    def __init__(self) -> None:
+        self._controller, worker = pty.openpty()
+        termios.tcsetwinsize(worker, (24, 120))
+        self.stream = os.fdopen(worker, "w")
+
+    def shown(self) -> str:
+        """Return what was written, which ends with a line."""
+        self.stream.write("END\n")
+        self.stream.flush()
+        data = b""
+        while not data.endswith(b"END\r\n"):
+            data += os.read(self._controller, 65_536)
+        return data.decode()
+
+    def close(self) -> None:
+        self.stream.close()
+        os.close(self._controller)

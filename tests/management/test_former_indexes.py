@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from django.contrib.auth.models import User
 from django_redis_components import autocomplete, search
 from django_redis_components.autocomplete import ModelIndex, PrefixIndex
 from django_redis_components.search import ModelSearch, SearchIndex
-from tests.management.support import command_data, refusal, run_command
+from tests.management.support import Terminal, command_data, refusal, run_command
 from tests.support import Store
 
 FORMER = (
@@ -114,3 +116,41 @@ def test_index_of_a_model_with_another_stemmer_is_a_former_one(redis_server: Sto
         search.unregister(stemmed)
 
     assert (row["name"], row["reads"]) == ("auth.user", f"{row['stored']}-english")
+
+
+def test_former_indexes_whose_keys_are_not_text_are_shown_and_deleted(redis_server: Store) -> None:
+    key = f"{redis_server.prefix}:search:{{notes".encode() + b"\xff}:v1:w:\xfe"
+    redis_server.raw.set(key, "")
+
+    [row] = command_data("redis", "migrate", "--delete-former", "--yes")["indexes"]
+
+    assert row["name"] == r"notes\xff"
+    assert redis_server.raw.exists(key) == 0
+
+
+def test_command_shows_on_a_terminal_how_much_of_the_server_it_has_looked_at(
+    former: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(Terminal()) as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal.stream)
+        run_command("redis", "migrate", "--delete-former", "--yes")
+        shown = terminal.shown()
+
+    for bar in ("delete former indexes", "former indexes"):
+        assert f"{bar}: 100%" in shown
+
+
+@pytest.mark.django_db
+def test_doctor_names_former_indexes_with_the_command_that_deletes_them(former: Store) -> None:
+    def findings() -> list[dict[str, Any]]:
+        found = command_data("redis", "doctor", "--scan", "10000000", code=2)["findings"]
+        return [each for each in found if each["code"] == "former_indexes"]
+
+    [finding] = findings()
+    assert finding["text"] == (
+        "6 indexes that this release does not read: autocomplete 'cities' v3.2, autocomplete 'members' v3.2,"
+        " autocomplete 'members of' v2, autocomplete 'members of' v3.2, search 'auth.user' v3, and 1 more."
+    )
+    assert finding["command"] == "python manage.py redis migrate --delete-former"
+    run_command("redis", "migrate", "--delete-former", "--yes")
+    assert findings() == []

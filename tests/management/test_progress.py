@@ -2,38 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import pty
 import sys
-import termios
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from django_redis_components.management.progress import byte_progress, progress
-
-
-class Terminal:
-    """A pseudo-terminal in the place of standard error."""
-
-    def __init__(self) -> None:
-        self._controller, worker = pty.openpty()
-        termios.tcsetwinsize(worker, (24, 120))
-        self.stream = os.fdopen(worker, "w")
-
-    def shown(self) -> str:
-        """Return what was written, which ends with a line."""
-        self.stream.write("END\n")
-        self.stream.flush()
-        data = b""
-        while not data.endswith(b"END\r\n"):
-            data += os.read(self._controller, 65_536)
-        return data.decode()
-
-    def close(self) -> None:
-        self.stream.close()
-        os.close(self._controller)
+from tests.management.support import Terminal
 
 
 @pytest.fixture

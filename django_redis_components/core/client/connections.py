@@ -170,7 +170,10 @@ def page_client(alias: str = "default", timeout_s: float | None = None) -> SyncP
     Raises:
         ConfigurationError: there is no such alias, or its settings are wrong.
     """
-    found = _page_clients.get((alias, timeout_s))
+    try:
+        found = _page_clients.get((alias, timeout_s))
+    except TypeError:
+        raise _no_alias(alias) from None
     if found is None:
         seconds = _page_timeout_s(alias, timeout_s)
         client = client_with_timeout(alias, seconds)

@@ -13,6 +13,7 @@ from django.utils.translation import ngettext
 
 from django_redis_components.core.protocol import run
 from django_redis_components.core.settings import conf
+from django_redis_components.core.text import counted
 from django_redis_components.dashboard import responses, verbs
 from django_redis_components.dashboard.audit import logged_time
 from django_redis_components.dashboard.clients import queue_shard, showing, shown_shards
@@ -192,9 +193,9 @@ def _change(request: PageRequest, verb: Verb, parts: list[dict[str, Any]]) -> Ch
             links += [(f"{label} {part['queue']}" if len(parts) > 1 else label, url) for label, url in undo]
     if verb is RETRY:
         message = ngettext("Retrying %(count)s task.", "Retrying %(count)s tasks.", total)
-        return outcome_of(message, total, is_left, f"{changes.tasks_text(total)} retried")
+        return outcome_of(message, total, is_left, f"{counted(total, 'task')} retried")
     message = ngettext("Deleted %(count)s task.", "Deleted %(count)s tasks.", total)
-    log = f"{changes.tasks_text(total)} deleted, trash {', '.join(trashes)}"
+    log = f"{counted(total, 'task')} deleted, trash {', '.join(trashes)}"
     return outcome_of(message, total, is_left, log, links)
 
 

@@ -9,13 +9,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_redis_components.core.settings import conf
+from django_redis_components.core.text import counted
 from django_redis_components.dashboard import verbs
 from django_redis_components.dashboard.flows import page
 from django_redis_components.dashboard.flows.page import UNFINISHED
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.page import PageRequest
-from django_redis_components.dashboard.queues import changes
 from django_redis_components.dashboard.verb import Verb
 from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation
 from django_redis_components.taskqueue import get_flow
@@ -60,7 +60,7 @@ def _cancel(flow_id: str) -> ChangeOutcome:
     except FlowDoesNotExist:
         return ChangeOutcome("there was no such flow", _("The flow does not exist any more."), is_done=False)
     message = ngettext("Cancelled %(count)s task.", "Cancelled %(count)s tasks.", done) % {"count": number(done)}
-    return ChangeOutcome(f"{changes.tasks_text(done)} cancelled", message, is_done=done > 0)
+    return ChangeOutcome(f"{counted(done, 'task')} cancelled", message, is_done=done > 0)
 
 
 #: The view of the verb.

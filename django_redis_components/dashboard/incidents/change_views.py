@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy
 
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats, verbs
-from django_redis_components.dashboard.forms import ChangeForm, check_note, note_field
+from django_redis_components.dashboard.forms import ReasonForm
 from django_redis_components.dashboard.incidents.page import acknowledgment_note, moment
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.outages import SnapshotFailed
@@ -30,10 +30,9 @@ ACKNOWLEDGE = Verb("acknowledge", "acknowledge_problem", MODELS["incident"])
 WITHDRAW = Verb("withdraw", "acknowledge_problem", MODELS["incident"])
 
 
-class AcknowledgeForm(ChangeForm):
+class AcknowledgeForm(ReasonForm):
     """The reason and the end of an acknowledgment."""
 
-    reason = note_field()
     minutes = forms.TypedChoiceField(
         label=gettext_lazy("For"),
         required=False,
@@ -47,10 +46,6 @@ class AcknowledgeForm(ChangeForm):
             ("10080", gettext_lazy("7 days")),
         ],
     )
-
-    def clean_reason(self) -> str:
-        """Return the reason."""
-        return check_note(self.cleaned_data["reason"])
 
 
 def acknowledge(request: PageRequest) -> HttpResponse:

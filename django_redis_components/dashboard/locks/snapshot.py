@@ -6,7 +6,9 @@ import dataclasses
 
 from redis.exceptions import NoPermissionError, ResponseError
 
+from django_redis_components.core import key_scan
 from django_redis_components.core.gather import GatherResult, gather, gather_values
+from django_redis_components.core.key_scan import Cursors
 from django_redis_components.core.leasing.holder import LeaseHolder
 from django_redis_components.core.leasing.scripted_kind import parse_states
 from django_redis_components.core.observability.declared_names import DeclaredName, declared_flow
@@ -20,7 +22,7 @@ from django_redis_components.dashboard.locks.resources import (
     resource_of_key,
     resources_named,
 )
-from django_redis_components.dashboard.locks.scan import ScanCursor, ScanResult
+from django_redis_components.dashboard.locks.scan import ScanResult
 from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
 
 #: Most scanned resources whose state one page reads: one command each.
@@ -103,7 +105,7 @@ class LockQuery:
     Attributes:
         using: connection alias.
         name, group: show only this name; "" scans keys.
-        cursors: where to continue the scan; () starts a new one.
+        cursors: where to continue the scan; none: a new one.
         skip: number of scanned resources that earlier pages have shown.
         kind: only resources of this kind; "": all.
         waiters: "some" or "none": only resources with or without waiters; "": all.
@@ -112,7 +114,7 @@ class LockQuery:
     using: str
     name: str = ""
     group: str = ""
-    cursors: tuple[ScanCursor, ...] = ()
+    cursors: Cursors = dataclasses.field(default_factory=dict)
     skip: int = 0
     kind: str = ""
     waiters: str = ""
@@ -171,9 +173,9 @@ def read_locks(query: LockQuery) -> Flow[LockSnapshot]:
         states, declared = yield from gather_values([read_states(named), declared_flow(query.using)])
         return LockSnapshot(query, states, None, 0, declared, "")
     anchors = clients.client(query.using).key_per_primary()
-    cursors = query.cursors or tuple(ScanCursor(anchor, 0) for anchor in anchors)
-    pattern = f"{scan.escape_glob(conf.settings().prefix)}:[ls]*:{{*"
-    scanning = scan.scan_keys(pattern, resource_of_key, cursors, anchors)
+    cursors = query.cursors or key_scan.start(anchors)
+    pattern = f"{key_scan.escape_glob(conf.settings().prefix)}:[ls]*:{{*"
+    scanning = scan.scan_items(pattern, resource_of_key, cursors, anchors)
     result, declared = yield from gather_values([scanning, declared_flow(query.using)])
     page = result.items[query.skip : query.skip + MAX_SHOWN]
     states = yield from read_states(list(dict.fromkeys(page + _declared_resources(declared))))

@@ -15,7 +15,6 @@ from django_redis_components.analytics.dates import site_date
 from django_redis_components.core.gather import gather, raise_if_all_failed
 from django_redis_components.core.observability import catalog
 from django_redis_components.core.protocol import Flow
-from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.panel import Panel
@@ -64,10 +63,6 @@ class LogsPanel(Panel):
     page = "files"
     order = 40
     template_name = "django_redis_components/dashboard/panels/logs.html"
-
-    def using(self) -> str:
-        """Return the alias of the dashboard."""
-        return conf.settings().dashboard.using
 
     def read(self) -> Flow[LogsSnapshot]:
         """Read the aggregators that the site used last, their days and files, then the top keys: 3 round trips."""

@@ -15,7 +15,6 @@ from django_redis_components.bloom.filter import BloomFilter, info_flow
 from django_redis_components.core.gather import gather, raise_if_all_failed
 from django_redis_components.core.observability.catalog import names_flow, objects
 from django_redis_components.core.protocol import Flow
-from django_redis_components.core.settings import conf
 from django_redis_components.dashboard.elements import Cell
 from django_redis_components.dashboard.formats import number, percent
 from django_redis_components.dashboard.panel import Panel
@@ -86,17 +85,13 @@ _TABLE: Table[BloomRow] = Table(
 
 
 class BloomPanel(Panel):
-    """The Bloom filters that the site uses."""
+    """The Bloom filters that the site uses; those on other connections are listed without figures."""
 
     name = "bloom"
     title = gettext_lazy("Bloom filters")
     page = "analytics"
     order = 90
     template_name = "django_redis_components/dashboard/panels/table.html"
-
-    def using(self) -> str:
-        """Return the alias of the dashboard; filters on other connections are listed without figures."""
-        return conf.settings().dashboard.using
 
     def read(self) -> Flow[list[BloomRow]]:
         """Read the names and the filters in three round trips."""

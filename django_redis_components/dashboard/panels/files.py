@@ -12,7 +12,6 @@ from django.utils.translation import gettext_lazy
 from django_redis_components.core.gather import gather, raise_if_all_failed
 from django_redis_components.core.observability.catalog import names_flow, objects
 from django_redis_components.core.protocol import Flow
-from django_redis_components.core.settings import conf
 from django_redis_components.dashboard.elements import Cell
 from django_redis_components.dashboard.formats import listed, number, percent
 from django_redis_components.dashboard.panel import Panel
@@ -43,17 +42,13 @@ class ChannelRow:
 
 
 class FilesPanel(Panel):
-    """The file channels that the site uses."""
+    """The file channels that the site uses; those on other connections are listed without figures."""
 
     name = "files"
     title = gettext_lazy("File channels")
     page = "files"
     order = 30
     template_name = "django_redis_components/dashboard/panels/files.html"
-
-    def using(self) -> str:
-        """Return the alias of the dashboard; channels on other connections are listed without figures."""
-        return conf.settings().dashboard.using
 
     def read(self) -> Flow[list[ChannelRow]]:
         """Read the names and the channels in three round trips."""

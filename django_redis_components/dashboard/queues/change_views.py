@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_redis_components.core.protocol import Flow, run
+from django_redis_components.core.text import counted
 from django_redis_components.dashboard import responses, verbs
 from django_redis_components.dashboard.audit import logged_time
 from django_redis_components.dashboard.clients import queue_shard
@@ -214,7 +215,7 @@ def _purge(request: PageRequest, selection: Any) -> ChangeOutcome:
     done, is_left = totals(found)
     message = ngettext("Purged %(count)s task.", "Purged %(count)s tasks.", done)
     undo = undo_links(request, selection["queue"], selection["trash"]) if done else ()
-    log = f"{changes.tasks_text(done)} purged, trash {selection['trash']}"
+    log = f"{counted(done, 'task')} purged, trash {selection['trash']}"
     return found.outcome(outcome_of(message, done, is_left, log, undo))
 
 
@@ -223,7 +224,7 @@ def _restore(request: PageRequest, queue: str, trash: str) -> ChangeOutcome:
     found = in_each(changed_shards(request), lambda: changes.restore(queue, trash, deadline - time.monotonic()))
     done, is_left = totals(found)
     message = ngettext("Restored %(count)s task.", "Restored %(count)s tasks.", done)
-    return found.outcome(outcome_of(message, done, is_left, f"{changes.tasks_text(done)} restored"))
+    return found.outcome(outcome_of(message, done, is_left, f"{counted(done, 'task')} restored"))
 
 
 def _pause(request: PageRequest, queue: str, reason: str, author: str, end_min: int) -> ChangeOutcome:

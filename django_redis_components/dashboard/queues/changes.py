@@ -15,7 +15,6 @@ from django_redis_components.core.gather import gather_values
 from django_redis_components.core.names import validate_name
 from django_redis_components.core.protocol import Batch, Flow, Read, run
 from django_redis_components.core.settings import conf
-from django_redis_components.core.text import counted
 from django_redis_components.core.units import moment_of
 from django_redis_components.dashboard import clients, formats, verbs
 from django_redis_components.dashboard.clients import queue_shard
@@ -201,11 +200,6 @@ def count_of_trash(queue: str, trash: str) -> control.TrashEntry | None:
 def undo_until(at: datetime) -> str:
     """Format the end of an undo that begins at a time."""
     return formats.timestamp(at + timedelta(milliseconds=control.TRASH_TTL_MS), at).text
-
-
-def tasks_text(count: int, state: str = "") -> str:
-    """Return a number of tasks in English, for the admin's log."""
-    return counted(count, f"{state} task".strip())
 
 
 def kept_text(depth: QueueInfo) -> str:

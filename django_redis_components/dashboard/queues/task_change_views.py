@@ -12,6 +12,7 @@ from django.http import HttpResponse, HttpResponseRedirect, QueryDict
 from django.utils.translation import gettext as _
 
 from django_redis_components.core.protocol import run
+from django_redis_components.core.text import counted
 from django_redis_components.dashboard import responses, verbs
 from django_redis_components.dashboard.audit import logged_time
 from django_redis_components.dashboard.clients import queue_shard, shown_shards
@@ -200,7 +201,7 @@ def _change(request: PageRequest, task_verb: TaskVerb, selection: Any, argument:
 
     found = in_each(tuple(parts), change)
     done, is_left = totals(found)
-    log = f"{changes.tasks_text(done)} {task_verb.log}"
+    log = f"{counted(done, 'task')} {task_verb.log}"
     undo = undo_links(request, selection["queue"], argument) if is_deletion and done else ()
     # `outcome_of` puts the formatted number into the text: the plural form is chosen here.
     message = task_verb.done % {"number": done, "count": "%(count)s"}

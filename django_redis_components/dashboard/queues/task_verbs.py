@@ -257,7 +257,6 @@ TASK_VERBS = (
         is_danger=True,
     ),
 )
-BY_NAME = {each.verb.name: each for each in TASK_VERBS}
 
 
 def bulk_actions(state: str, urls: dict[str, str], *, is_search: bool, has_names: bool = False) -> list[dict[str, Any]]:

@@ -7,13 +7,14 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from django_redis_components.autocomplete.leftovers import Leftovers, delete_leftovers, find_leftovers
+from django_redis_components.autocomplete.leftovers import Leftovers, delete_keys, find_leftovers
 from django_redis_components.autocomplete.model_index import ModelIndex
 from django_redis_components.autocomplete.registry import registered
 from django_redis_components.core.client import connections
 from django_redis_components.core.command_line import command_line
 from django_redis_components.management.base import CommandResult, add_subcommands, add_yes
 from django_redis_components.management.jobs.rebuilding import COMPARISONS, USING, add_names, choose, compare, shown
+from django_redis_components.management.progress import scan_progress
 from django_redis_components.management.redis import groups
 from django_redis_components.management.tables import TextTable
 
@@ -54,7 +55,7 @@ class Group(groups.CommandGroup):
         if found:
             if not options["yes"]:
                 self.command.ask(f"Delete the keys of {shown(list(found))}?", "Nothing was deleted.")
-            delete_leftovers([key for keys in found.values() for key in keys], options["using"])
+            delete_keys([key for keys in found.values() for key in keys], options["using"])
         return _listed(found, "DELETED")
 
 
@@ -71,9 +72,11 @@ def _compare(options: dict[str, Any], *, repair: bool) -> CommandResult:
 
 
 def _leftovers(names: Sequence[str], using: str) -> Leftovers:
+    with scan_progress("unregistered indexes", connections.client(using)) as advance:
+        found = find_leftovers(using, advance)
     return {
         name: keys
-        for name, keys in sorted(find_leftovers(using).items())
+        for name, keys in sorted(found.items())
         if not names or any(name == one or name.startswith(f"{one}:") for one in names)
     }
 

@@ -23,7 +23,7 @@ from django_redis_components.core.stored_formats import (
 from django_redis_components.core.text import counted
 from django_redis_components.management.base import EXIT_CODES, CommandResult, add_common, add_yes
 from django_redis_components.management.former_indexes import FormerIndex, count_former, delete_former
-from django_redis_components.management.progress import progress
+from django_redis_components.management.progress import progress, scan_progress
 from django_redis_components.management.redis import groups
 from django_redis_components.management.tables import TextTable
 
@@ -116,7 +116,8 @@ class Group(groups.CommandGroup):
     def _former(self, client: SyncClient, options: dict[str, object]) -> tuple[dict[FormerIndex, int], int, str]:
         """Return the former indexes with their keys, how many keys were deleted, and why it was not looked for them."""
         try:
-            former = count_former(client)
+            with scan_progress("former indexes", client) as advance:
+                former = count_former(client, advance)
         except NoPermissionError as exc:
             return {}, 0, f"Indexes of former releases were not looked for: {exc}"
         if not former or not options["delete_former"] or options["dry_run"]:
@@ -124,12 +125,8 @@ class Group(groups.CommandGroup):
         if not options["yes"]:
             names = ", ".join(f"{each.name} {each.stored}" for each in former)
             self.command.ask(f"Delete the keys of {names}? The release before reads them.", "Nothing was deleted.")
-        deleted = 0
-        with progress("former indexes", lambda: sum(former.values()), "keys") as advance:
-            for count in delete_former(client, str(options["using"])):
-                deleted += count
-                advance(count)
-        return former, deleted, ""
+        with scan_progress("delete former indexes", client) as advance:
+            return former, delete_former(client, str(options["using"]), advance), ""
 
     def _convert(self, migration: FormatMigration, client: SyncClient) -> int:
         converted = 0

@@ -10,7 +10,6 @@ from typing import Any, TypedDict, TypeVar, Unpack
 from django_redis_components.core import keys
 from django_redis_components.core.arguments import check_string, short_repr
 from django_redis_components.core.protocol import Flow, Read
-from django_redis_components.core.text import encodable
 from django_redis_components.core.units import Seconds
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.exceptions import InvalidTask, ScheduleDoesNotExist
@@ -30,12 +29,11 @@ from django_redis_components.taskqueue.shard_clients import arun_over, over, run
 from django_redis_components.taskqueue.shards import Shard, shards_of
 from django_redis_components.taskqueue.store.control import new_op
 from django_redis_components.taskqueue.store.scripts import CHANGE_SCHEDULE
+from django_redis_components.taskqueue.store.workers import author_text
 from django_redis_components.taskqueue.task import Task
 
 T = TypeVar("T")
 
-#: Longest name of an author, in characters.
-MAX_AUTHOR = 150
 #: Most schedules that are added at run time; added_schedule.lua has the same number.
 MAX_ADDED = 10_000
 
@@ -164,7 +162,7 @@ class Schedules:
 
     def _change(self, verb: str, name: str, value: str = "") -> Flow[bool]:
         keys.validate_name(name, "name")
-        author = clean_author(check_string(value, "author"))
+        author = author_text(check_string(value, "author"))
         code = max((yield from over(self._shards, lambda shard: _change(shard, name, verb, author), changes=True)))
         if code == -1:
             raise ScheduleDoesNotExist(name)
@@ -182,11 +180,6 @@ def remove_elsewhere(shard: Shard, name: str) -> Flow[None]:
     for other in shards_of(shard.using):
         if other != shard:
             yield from _change(other, name, "remove", "")
-
-
-def clean_author(text: str) -> str:
-    """Return the name of an author in one line, as it is stored."""
-    return encodable(" ".join(text.split())[:MAX_AUTHOR])
 
 
 def check_added(using: str, name: str, task: Task[..., Any, Any], options: AddedOptions) -> tuple[Schedule, str]:

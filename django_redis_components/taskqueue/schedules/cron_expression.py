@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -79,6 +80,15 @@ def check_expression(expression: Any) -> None:
         raise InvalidTask(f"cron {short_repr(expression)}: {exc}.") from exc
     if next_due is None:
         raise InvalidTask(f"cron {short_repr(expression)}: no such date in the next 50 years.")
+    _check_steps(expression, fields)
+
+
+def _check_steps(expression: str, fields: str) -> None:
+    """Refuse a step that is larger than each value: `*/100` minutes would be once an hour."""
+    for (name, accepted), field in zip(FIELDS.items(), fields.split(), strict=True):
+        most = int(re.findall(r"\d+", accepted)[1])
+        if any(int(step) > most for step in re.findall(r"/(\d+)", field)):
+            raise InvalidTask(f"cron {short_repr(expression)}: {name} accepts steps of 1 to {most}.")
 
 
 def _is_a_day(fields: str) -> bool:

@@ -17,15 +17,13 @@ from django_redis_components.core.protocol import Flow
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.exceptions import InvalidTask
 from django_redis_components.taskqueue.schedules import definitions
-from django_redis_components.taskqueue.schedules.changes import MAX_ADDED, clean_author
+from django_redis_components.taskqueue.schedules.changes import MAX_ADDED
 from django_redis_components.taskqueue.schedules.schedule import MAX_COUNT, Schedule, schedules
 from django_redis_components.taskqueue.schedules.status import READ_SIZE
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store.control import new_op
 from django_redis_components.taskqueue.store.scripts import IMPORT_SCHEDULES, LIST_SCHEDULES
-
-#: Fields of a line beside those of a definition.
-LINE_FIELDS = ("name", "sent", "paused")
+from django_redis_components.taskqueue.store.workers import author_text
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,7 +77,7 @@ class NewSchedule:
     def row(self) -> tuple[Any, ...]:
         """The arguments of import_schedules.lua."""
         definition = definitions.encode(self.schedule)
-        pause = "" if self.paused is None else f"-{clean_author(self.paused)}"
+        pause = "" if self.paused is None else f"-{author_text(self.paused)}"
         return self.name, definition, self.schedule.recurrence.text, self.sent, pause
 
 

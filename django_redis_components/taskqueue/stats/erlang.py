@@ -6,7 +6,7 @@ import dataclasses
 import math
 
 from django_redis_components.taskqueue.stats.histogram import runs_per_task
-from django_redis_components.taskqueue.stats.metrics import Counts, Metrics
+from django_redis_components.taskqueue.stats.metrics import Metrics
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -34,17 +34,13 @@ class QueuePlan:
 def plan(recent: Metrics, *, wait_s: float, share: float, threads: int) -> QueuePlan:
     """Return what the busiest of these minutes needs, so that a share of the tasks starts within a time."""
     whole = recent.intervals[:-1] or recent.intervals
-    per_second = max(_runs(interval.counts) for interval in whole) / recent.step
+    per_second = max(interval.counts.runs for interval in whole) / recent.step
     per_second *= runs_per_task(recent.run_time, recent.wait_time)
     mean_s = recent.run_time.mean_s or 0.0
     load = per_second * mean_s
     slots = slots_for(load, within=wait_s / mean_s, share=share) if load else 0
     workers = math.ceil(slots / threads)
     return QueuePlan(recent.queue, per_second, mean_s, load, slots, workers, load / slots if slots else 0.0)
-
-
-def _runs(counts: Counts) -> int:
-    return counts.succeeded + counts.failed + counts.retried + counts.delayed
 
 
 def wait_probability(load: float, slots: int, within: float = 0.0) -> float:

@@ -62,6 +62,11 @@ class Counts:
         """Tasks that succeeded or failed."""
         return self.succeeded + self.failed
 
+    @property
+    def runs(self) -> int:
+        """Runs that ended by themselves."""
+        return self.finished + self.retried + self.delayed
+
 
 _NO_COUNTS = Counts()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +15,9 @@ from django.core.checks import run_checks
 
 from django_redis_components import checks
 from django_redis_components.taskqueue import every, registry
+from django_redis_components.taskqueue.exceptions import InvalidTask
 from django_redis_components.taskqueue.schedules import schedule as declared
+from django_redis_components.taskqueue.schedules.cron_expression import check_expression
 from tests.support import Store
 from tests.taskqueue.support import taskqueue_settings
 from tests.taskqueue.tasks import note
@@ -54,6 +57,26 @@ def test_check_reports_an_invalid_expression(tasks_module: Callable[[str], None]
     assert found() == [
         ("drc.E043", "cron '0 25 * * *': hour accepts 0-23; lists (1,2), ranges (1-5) and steps (*/5) of these.")
     ]
+
+
+@pytest.mark.parametrize(
+    ("expression", "problem"),
+    [
+        ("*/100 * * * *", "minute accepts steps of 1 to 59."),
+        ("0,5-50/60 * * * *", "minute accepts steps of 1 to 59."),
+        ("0 */24 * * *", "hour accepts steps of 1 to 23."),
+        ("0 0 * */13 *", "month accepts steps of 1 to 12."),
+        ("0 0 * * */8", "day-of-week accepts steps of 1 to 7."),
+    ],
+)
+def test_step_that_leaves_one_value_is_refused(expression: str, problem: str) -> None:
+    with pytest.raises(InvalidTask, match=f": {re.escape(problem)}$"):
+        check_expression(expression)
+
+
+@pytest.mark.parametrize("expression", ["*/59 */23 */31 */12 */7", "5/15 1-5/2 1,2/3 JAN-DEC/3 SUN-SAT/2", "@hourly"])
+def test_steps_up_to_the_largest_value_are_accepted(expression: str) -> None:
+    check_expression(expression)
 
 
 def test_check_names_the_line_of_an_invalid_task(tasks_module: Callable[[str], None], tmp_path: Path) -> None:

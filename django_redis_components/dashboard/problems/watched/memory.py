@@ -13,6 +13,7 @@ from typing import Any
 from django.template.defaultfilters import filesizeformat
 from django.utils.translation import gettext as _
 
+from django_redis_components.core import key_scan
 from django_redis_components.core.client.server import parse_info
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
 from django_redis_components.core.settings import conf
@@ -40,9 +41,8 @@ def read(facts: ProblemFacts) -> Flow[dict[str, Any]]:
     before = facts.watched.get("memory") or {"cursors": {}, "part": _empty(), "whole": None, "used": []}
     part, cursors = before["part"], before["cursors"]
     if not cursors:
-        part, cursors = _empty(), dict.fromkeys(clients.client(facts.using).key_per_primary(), 0)
-    scans = yield Batch([Read("SCAN", cursor, "COUNT", COUNT, key=anchor) for anchor, cursor in cursors.items()])
-    names = [name for _cursor, names in scans for name in names]
+        part, cursors = _empty(), key_scan.start(clients.client(facts.using).key_per_primary())
+    names, left = yield from key_scan.scan_step(cursors, count=COUNT)
     sizes = yield Batch(
         [Read("MEMORY", "USAGE", name, "SAMPLES", SAMPLES, key=name) for name in names], return_exceptions=True
     )
@@ -50,7 +50,6 @@ def read(facts: ProblemFacts) -> Flow[dict[str, Any]]:
         if isinstance(size, int):  # not one that was deleted meanwhile
             _add(part, name.decode(errors="backslashreplace"), size)
     info = facts.queues.server if facts.queues else (yield from _server(facts))
-    left = {anchor: int(cursor) for anchor, (cursor, _names) in zip(cursors, scans, strict=True) if int(cursor)}
     now = facts.at.timestamp()
     return {
         "cursors": left,

@@ -10,17 +10,17 @@ from typing import Any
 from redis.exceptions import NoPermissionError, ResponseError
 
 from django_redis_components.core.client.connections import SyncClient
-from django_redis_components.core.protocol import Command, Read
+from django_redis_components.core.command_line import command_line
+from django_redis_components.core.key_scan import COUNT, count_keys, escape_glob, scan_step, start, step_size
+from django_redis_components.core.protocol import Command, Read, run
 from django_redis_components.core.settings import conf
 from django_redis_components.core.stored_formats import WRITTEN
 from django_redis_components.core.text import counted
-from django_redis_components.dashboard.locks.scan import escape_glob
+from django_redis_components.management.former_indexes import FormerIndex, RegisteredVersions
 from django_redis_components.management.redis.doctor.findings import Finding, Report
 from django_redis_components.taskqueue.fields import Field, Key, Part
 from django_redis_components.taskqueue.shards import Shard
 
-#: COUNT of one SCAN: it blocks the server for about half a millisecond.
-COUNT = 1_000
 #: Largest keys that are listed.
 LARGEST = 10
 #: Bytes above which a key is reported: commands that read or delete it whole block the server.
@@ -46,6 +46,7 @@ class KeyScan:
         total: keys of the server, of all programs.
         largest: (bytes, key) of the largest keys, largest first.
         orphans: keys that belong to nothing, at most `limit`.
+        former: indexes of search and autocomplete that this release does not read.
     """
 
     def __init__(self, shard: Shard, client: SyncClient, limit: int) -> None:
@@ -53,43 +54,37 @@ class KeyScan:
         self._client = client
         self._limit = limit
         self._suspects: set[str] = set()
+        self._versions = RegisteredVersions()
         self.scanned = 0
         self.total = 0
         self.largest: list[tuple[int, str]] = []
         self.orphans: list[str] = []
+        self.former: set[FormerIndex] = set()
 
     def run(self) -> None:
         """Scan, then look at each suspect again: a task may have changed its state meanwhile."""
         anchors = self._client.key_per_primary()
-        self.total = sum(self._client.execute(Read("DBSIZE", key=anchor)) for anchor in anchors)
-        for anchor in anchors:
-            for keys in self._pages(anchor, -(-self._limit // len(anchors))):
-                self._look_at(keys)
+        self.total = run(self._client, count_keys(anchors))
+        cursors, pattern = start(anchors), f"{escape_glob(conf.settings().prefix)}:*"
+        while cursors and self.scanned < self._limit:
+            count = min(COUNT, -(-(self._limit - self.scanned) // len(cursors)))
+            self.scanned += step_size(cursors, count)
+            found, cursors = run(self._client, scan_step(cursors, pattern, count=count))
+            self._look_at(found)
         suspects = sorted(self._suspects)
         self.orphans += self._lost_tasks(suspects)
         self.scanned = min(self.scanned, self.total)
 
-    def _pages(self, anchor: str, limit: int) -> Iterator[list[str]]:
-        pattern = f"{escape_glob(conf.settings().prefix)}:*"
-        cursor, scanned = 0, 0
-        while scanned < limit:
-            count = min(COUNT, limit - scanned)
-            reply = self._client.execute(Read("SCAN", cursor, "MATCH", pattern, "COUNT", count, key=anchor))
-            cursor, found = int(reply[0]), reply[1]
-            scanned += count
-            yield [key.decode(errors="backslashreplace") for key in found]
-            if not cursor:
-                break
-        self.scanned += scanned
-
-    def _look_at(self, keys: list[str]) -> None:
-        sizes = self._replies([Read("MEMORY", "USAGE", key, "SAMPLES", 5, key=key) for key in keys])
+    def _look_at(self, found: list[bytes]) -> None:
+        sizes = self._replies([Read("MEMORY", "USAGE", key, "SAMPLES", 5, key=key) for key in found])
+        keys = [key.decode(errors="backslashreplace") for key in found]
         measured = [(size, key) for size, key in zip(sizes, keys, strict=True) if isinstance(size, int)]
         self.largest = heapq.nlargest(LARGEST, [*self.largest, *measured])
         self.orphans += [key for key in keys if _component(key) not in COMPONENTS]
         self.orphans += self._lost_queues(keys)
-        start = self._shard.record("")
-        records = [key for key in keys if key.startswith(start) and ":" not in key.removeprefix(start)]
+        self.former.update(filter(None, map(self._versions.former, keys)))
+        base = self._shard.record("")
+        records = [key for key in keys if key.startswith(base) and ":" not in key.removeprefix(base)]
         self._suspects.update(self._lost_tasks(records))
 
     def _lost_queues(self, keys: list[str]) -> list[str]:
@@ -147,11 +142,13 @@ def check_keys(shard: Shard, client: SyncClient, report: Report, limit: int) -> 
         "scanned": scan.scanned,
         "largest_keys": [{"key": key, "bytes": size} for size, key in scan.largest],
     }
-    report.findings.extend(key_findings(scan))
+    report.findings.extend(key_findings(scan, shard.alias))
 
 
-def key_findings(scan: KeyScan) -> Iterator[Finding]:
+def key_findings(scan: KeyScan, using: str) -> Iterator[Finding]:
     """Yield the findings of a scan."""
+    if scan.former:
+        yield _former_finding(sorted(scan.former), using)
     if scan.orphans:
         named = ", ".join(scan.orphans[:MAX_NAMED])
         more = f", and {len(scan.orphans) - MAX_NAMED:,} more" if len(scan.orphans) > MAX_NAMED else ""
@@ -162,6 +159,18 @@ def key_findings(scan: KeyScan) -> Iterator[Finding]:
         if size > LARGE_BYTES:
             text = f"Key {key} has {size / 1024**2:,.0f} MiB."
             yield Finding("warning", "large_key", text, "Commands that read or delete it whole block the server.")
+
+
+def _former_finding(former: Sequence[FormerIndex], using: str) -> Finding:
+    named = ", ".join(f"{each.component} {each.name!r} {each.stored}" for each in former[:MAX_NAMED])
+    more = f", and {len(former) - MAX_NAMED:,} more" if len(former) > MAX_NAMED else ""
+    text = f"{counted(len(former), 'index', 'indexes')} that this release does not read: {named}{more}."
+    fix = (
+        "`redis migrate` lists all of them, with what rebuilds those in use. When no process of the release before is"
+        " left, delete them:"
+    )
+    command = command_line("redis", "migrate", options=["--delete-former"], using=using)
+    return Finding("warning", "former_indexes", text, fix, command)
 
 
 def _component(key: str) -> str:

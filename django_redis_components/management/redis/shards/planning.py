@@ -18,7 +18,7 @@ from django_redis_components.management.redis.queues.operations import away_note
 from django_redis_components.management.tables import TextTable
 from django_redis_components.taskqueue.shard_clients import read_each
 from django_redis_components.taskqueue.shards import Shard, route_of
-from django_redis_components.taskqueue.stats.metrics import Counts, Metrics
+from django_redis_components.taskqueue.stats.metrics import Metrics
 
 #: A move is proposed only if it takes away this share of the load of the busiest shard, at least.
 WORTH = 0.1
@@ -109,7 +109,7 @@ def _loads(using: str, found: Mapping[Shard, Mapping[str, Metrics]], minutes: in
     runs: dict[str, int] = {}
     for part in found.values():
         for name, metrics in part.items():
-            runs[name] = runs.get(name, 0) + _runs(metrics.totals)
+            runs[name] = runs.get(name, 0) + metrics.totals.runs
     routes = {name: [shard.name for shard in route_of(name, using)] for name in runs}
     loads = [
         QueueLoad(name, count / minutes / len(routes[name]), shard, shard, is_spread=len(routes[name]) > 1)
@@ -117,10 +117,6 @@ def _loads(using: str, found: Mapping[Shard, Mapping[str, Metrics]], minutes: in
         for shard in routes[name]
     ]
     return sorted(loads, key=lambda load: (-load.per_minute, load.queue))
-
-
-def _runs(counts: Counts) -> int:
-    return counts.succeeded + counts.failed + counts.retried + counts.delayed
 
 
 def _read_cpu(shard: Shard) -> Flow[float | None]:
