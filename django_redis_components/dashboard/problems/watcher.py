@@ -35,7 +35,7 @@ from django_redis_components.taskqueue.shards import home
 if TYPE_CHECKING:
     from django_redis_components.dashboard.problems.incidents import Incident
 
-#: Seconds between two rounds, before the first one, and the lease of the active process.
+#: Seconds between two rounds, before the first one of a process without tasks, and the lease of the active process.
 ROUND_S, FIRST_ROUND_S, LEASE_S = 15.0, 2.0, 45.0
 #: Seconds that a process which stops waits for the release of its lease.
 STOP_S = 1.0
@@ -52,8 +52,14 @@ class ProblemWatcher:
         is_active: whether this process had the lease when it last reached Redis.
     """
 
-    def __init__(self, using: str) -> None:
-        self._using = using
+    def __init__(self, using: str, *, runs_tasks: bool = False) -> None:
+        """
+        Args:
+            using: alias of the connection.
+            runs_tasks: whether tasks run in this process. A new process has many to run, and the imports of its first
+                round take 0.2 s of processor time, so that round is not made earlier than the next ones.
+        """
+        self._using, self._runs_tasks = using, runs_tasks
         self.id = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
         self.is_active = False
         self._held: dict[str, HeldData | None] = {}
@@ -91,7 +97,7 @@ class ProblemWatcher:
 
     def _run(self) -> None:
         errors = RepeatedErrorLog(logger, "The watching thread")
-        pause_s = random.uniform(0.1, 1.0) * FIRST_ROUND_S
+        pause_s = random.uniform(0.8, 1.0) * ROUND_S if self._runs_tasks else random.uniform(0.1, 1.0) * FIRST_ROUND_S
         while not self._stopped.wait(pause_s):
             try:
                 self.round()
@@ -137,9 +143,9 @@ class ProblemWatcher:
 
 
 @contextlib.contextmanager
-def watching(using: str) -> Iterator[None]:
-    """Watch a connection while the block runs, unless `WATCH` is off."""
-    watcher = ProblemWatcher(using) if conf.settings().dashboard.watch else None
+def watching(using: str, *, runs_tasks: bool = False) -> Iterator[None]:
+    """Watch a connection while the block runs, unless `WATCH` is off. Args: as of `ProblemWatcher`."""
+    watcher = ProblemWatcher(using, runs_tasks=runs_tasks) if conf.settings().dashboard.watch else None
     if watcher:
         watcher.start()
     try:
@@ -157,7 +163,7 @@ class WatchMiddleware(Middleware):
 
     def on_process_start(self, worker: WorkerDescription) -> None:
         """Start the thread."""
-        self._running.enter_context(watching(worker.using))
+        self._running.enter_context(watching(worker.using, runs_tasks=True))
 
     def on_process_stop(self, worker: WorkerDescription) -> None:
         """Stop the thread."""

@@ -22,6 +22,7 @@ from django_redis_components.taskqueue.log_handler import LogBuffer
 from django_redis_components.taskqueue.pool import Pool, PoolChange
 from django_redis_components.taskqueue.stats.worker_reports import WorkerReport, WorkerRun
 from django_redis_components.taskqueue.store.job import Ack
+from django_redis_components.taskqueue.store.scripts import FETCH
 from django_redis_components.taskqueue.supervisor.child_pool import ChildPool
 from django_redis_components.taskqueue.supervisor.measurements import Throughput, resident_bytes
 from django_redis_components.taskqueue.worker.execution import cancelled, timed_out
@@ -48,6 +49,7 @@ def spawn(pool: ChildPool, using: str, siblings: Sequence[Closable], supervisor:
         OSError: the system has no memory, process or file descriptor left. Nothing stays open.
     """
     databases.close_all()
+    FETCH.sha  # noqa: B018 - its text is composed here, once: in each new process it would take 20 ms
     options = pool.options()
     worker_id = f"{supervisor}.{secrets.token_hex(3)}"
     with contextlib.ExitStack() as on_error:

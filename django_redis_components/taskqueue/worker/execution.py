@@ -35,7 +35,7 @@ from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.json_codec import pack
 from django_redis_components.taskqueue.log_handler import log_success
 from django_redis_components.taskqueue.middleware import Middleware, RunContext, RunOutcome, pipeline
-from django_redis_components.taskqueue.options import RESULT_TTL_S, TimeLimits, time_limits_of
+from django_redis_components.taskqueue.options import RESULT_TTL_S, TaskOptions, TimeLimits, time_limits_of
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.run_start import aresult_of_run, result_of_run
 from django_redis_components.taskqueue.sealing import without_text
@@ -82,18 +82,23 @@ def in_event_loop(func: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[...
 
 def is_coroutine(job: Job) -> bool:
     """Return whether the job's task is a coroutine function."""
-    task = registry.find(job.name)
+    return is_coroutine_task(registry.find(job.name))
+
+
+def is_coroutine_task(task: Any) -> bool:
+    """Return whether a task is a coroutine function; None is not."""
     return task is not None and _is_coroutine_function(task.func)
 
 
-def execute(job: Job, run: ThreadRun | None = None) -> Ack:
+def execute(job: Job, run: ThreadRun | None = None, task: Any = None) -> Ack:
     """Run the job's function in this thread, and close stale database connections before and after it.
 
     Args:
         run: the run, in a context for this job alone, so that its translation, time zone, decimal context and context
             variables do not reach the next job. None: create both.
+        task: the job's task, if the caller has looked it up.
     """
-    task = registry.find(job.name)
+    task = registry.find(job.name) if task is None else task
     if task is None:
         message = "Task %s[%s] cannot run: no task of this name is registered in this worker."
         logger.warning(message, job.name, job.id, extra=logs.facts(job, Outcome.unregistered))
@@ -102,7 +107,7 @@ def execute(job: Job, run: ThreadRun | None = None) -> Ack:
         context = copy_context()
         context.run(decimal.setcontext, decimal.getcontext().copy())
         with db_connections.keep_transactions():
-            return context.run(execute, job, ThreadRun(job))
+            return context.run(execute, job, ThreadRun(job), task)
     ack = _run(Execution(job, task), run)
     if run.interrupted:  # the interruption may have left a connection in the middle of a reply
         db_connections.close_all(job)
@@ -174,6 +179,8 @@ class Execution:
     hides_text = False
     middleware: tuple[Middleware, ...] = ()
     task_context: TaskContext | None = None
+    #: The options of the task, since `start`.
+    _declared: TaskOptions
 
     def __init__(self, job: Job, task: Any) -> None:
         self.job = job
@@ -193,8 +200,9 @@ class Execution:
         except SealedArguments as exc:
             raise _NoKeyError(str(exc)) from None
         self._options = options
+        self._declared = self._task.options
         self.middleware = pipeline.for_run(self._task)
-        timeout = options.get("timeout", self._task.options.timeout)
+        timeout = options.get("timeout", self._declared.timeout)
         if timeout is not None and (limits := time_limits_of(timeout)) is not None:
             self.limits = limits._replace(retry_ms=self.retry_after_kill_ms())
         if failpoints.hook is not None:
@@ -265,7 +273,7 @@ class Execution:
         payload = serialization.encode(plain, "the return value")
         if len(payload) > settings.max_result_bytes:
             raise ResultTooLarge(len(payload), settings.max_result_bytes)
-        ttl = self._task.options.result_ttl
+        ttl = self._declared.result_ttl
         ttl_ms = _result_ttl_ms(options.get("result_ttl", ttl) if options else ttl)
         job.ran_us = int((time.perf_counter() - self._started_at) * 1_000_000)
         return Ack(job.id, job.token, SUCCEEDED, payload, 0, ttl_ms, job.ran_us, job.body[:MAX_LISTED_MESSAGE])

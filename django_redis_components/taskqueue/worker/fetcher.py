@@ -122,25 +122,11 @@ class Fetcher:
             self.settle(Ack(other.id, other.token, REQUEUED))
         self.settle(Ack(job.id, job.token, REQUEUED))
 
-    def mark_started(self, job: Job, thread: int | None) -> None:
-        """Note that the task starts now.
-
-        Args:
-            thread: number of the thread that runs it; None for a coroutine.
-        """
-        if self._prefetched is not None:
-            self._prefetched.start_run(job.id, job.token, thread)
-
     def mark_others_started(self, job: Job) -> None:
         """Note that the other tasks of a batch start, too: they run in the same thread."""
         if self._prefetched is not None:
             for other in job.others:
                 self._prefetched.remove(other.id, other.token)
-
-    def mark_finished(self, thread: int | None) -> None:
-        """Note that a task has finished."""
-        if self._prefetched is not None:
-            self._prefetched.end_run(thread)
 
     def pending_acks(self) -> int:
         """Return the number of acks to send."""

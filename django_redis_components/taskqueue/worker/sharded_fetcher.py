@@ -166,9 +166,7 @@ class ShardedFetcher:
         self._turns = 0
         #: The error of the shard that has failed last.
         self._error: BaseException | None = None
-        self.mark_started = self._home.mark_started
         self.mark_others_started = self._home.mark_others_started
-        self.mark_finished = self._home.mark_finished
 
     @property
     def leases(self) -> dict[str, str]:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from contextvars import Context
 from functools import partial
+from typing import Any
 
 from redis.exceptions import RedisError
 
@@ -39,6 +40,7 @@ from django_redis_components.taskqueue.worker.execution import (
     execute_on_loop,
     failure_of,
     is_coroutine,
+    is_coroutine_task,
 )
 from django_redis_components.taskqueue.worker.interrupt import Interrupt
 from django_redis_components.taskqueue.worker.interruption import CoroutineRun, Run, ThreadRun, TimeLimitTimer
@@ -88,7 +90,7 @@ class Worker:
             stop_fd: a file descriptor that becomes readable when the worker must stop.
             prefetched: where leases are noted whose task has not started.
         """
-        self._options = options
+        self._options, self._prefetched = options, prefetched
         self._queues, self._interrupt = options.queues, Interrupt(stop_fd)
         self.fetcher = open_fetcher(shards, worker_id, options.queues, options.weights, prefetched)
         wakeups = open_wakeups(shards, self.fetcher, options.queues, self._interrupt.fd)
@@ -307,11 +309,12 @@ class Worker:
 
     def _run_or_return(self, job: Job, thread: int) -> None:
         """Run the job, or return it to its queue if the worker was stopped while it was fetched."""
+        task = registry.find(job.name)  # once: a short task notices each look-up
         if self._stopping:
             self.fetcher.return_job(job)
         elif job.others and not is_batch(job):
             self._run_or_return(self.job_source.split(job), thread)
-        elif is_coroutine(job):
+        elif is_coroutine_task(task):
             self._run_on_loop(job)
         else:
             if self.job_source.amount.async_share > 0.5:  # then one thread was woken for all
@@ -319,15 +322,15 @@ class Worker:
             if job.others:
                 self._run_batch_in_thread(job, thread)
             else:
-                self._run_in_thread(job, thread)
+                self._run_in_thread(job, task, thread)
         if self.outcome_calls.queued:
             self.job_source.buffer.wake()  # the ack of this job must not wait for a receiver
             self.outcome_calls.make_next()
 
-    def _run_in_thread(self, job: Job, thread: int) -> None:
+    def _run_in_thread(self, job: Job, task: Any, thread: int) -> None:
         run = ThreadRun(job, self.timer, threading.get_ident())
         self._begin(run, thread)
-        ack = Context().run(execute, job, run)
+        ack = Context().run(execute, job, run, task)
         # Not the time in which its outcome was logged: threads may wait for each other there.
         self.job_source.amount.record_run(job.ran_us / 1e6, min(len(self._running), self.threads.size))
         self._finish(ack, thread)
@@ -356,7 +359,8 @@ class Worker:
         self._running[run.job.id, run.job.token] = run
         if self._stopping:  # since the job was taken
             run.stop_asked = True
-        self.fetcher.mark_started(run.job, thread)
+        if self._prefetched is not None:
+            self._prefetched.start_run(run.job.id, run.job.token, thread)
         if RECORDER.is_open:
             record_start(self._using, run.job)
         else:
@@ -376,7 +380,8 @@ class Worker:
             self.fetcher.settle_run(run.job, ack)
         if run is None or self._running.pop((ack.id, ack.token), None) is None:
             return
-        self.fetcher.mark_finished(thread)
+        if self._prefetched is not None:
+            self._prefetched.end_run(thread)
         self.finished += 1
         self._freed_at = time.monotonic()
         if RECORDER.is_open or ack.outcome != SUCCEEDED:
@@ -392,7 +397,8 @@ class Worker:
         forks.exit_in_child(self._pid)
         if self._running.pop((run.job.id, run.job.token), None) is None:
             return
-        self.fetcher.mark_finished(thread)
+        if self._prefetched is not None:
+            self._prefetched.end_run(thread)
         self.finished += 1 + len(run.job.others)
         self._freed_at = time.monotonic()
         if self.finished >= self._max_tasks:

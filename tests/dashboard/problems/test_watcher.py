@@ -665,3 +665,22 @@ def test_thread_survives_a_round_and_database_connections_that_raise(
 
     with raising_logs(SystemExit), watcher_module.watching("default"):
         eventually(lambda: len(rounds) > 2)
+
+
+def test_process_that_runs_tasks_makes_its_first_round_later_than_a_poller(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds: list[ProblemWatcher] = []
+    monkeypatch.setattr(watcher_module, "FIRST_ROUND_S", 0.01)
+    monkeypatch.setattr(ProblemWatcher, "round", lambda watcher: rounds.append(watcher))
+    worker, poller = ProblemWatcher("default", runs_tasks=True), ProblemWatcher("default")
+
+    worker.start()
+    poller.start()
+    try:
+        eventually(lambda: rounds)
+    finally:
+        worker.stop()
+        poller.stop()
+
+    assert rounds == [poller]

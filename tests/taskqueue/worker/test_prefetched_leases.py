@@ -91,7 +91,7 @@ def test_fetched_jobs_but_the_first_are_prefetched(store: Store) -> None:
 
     jobs = fetcher.fetch("0", 4)
     assert [task_id for task_id, _ in notes.read()] == [result.id for result in results[1:]]
-    fetcher.mark_started(jobs[1], 0)
+    notes.start_run(jobs[1].id, jobs[1].token, 0)
     assert [task_id for task_id, _ in notes.read()] == [result.id for result in results[2:]]
     settle_now(fetcher, Ack(jobs[2].id, jobs[2].token, "requeued"))
     assert [task_id for task_id, _ in notes.read()] == [results[3].id]
@@ -104,7 +104,7 @@ def test_supervisor_returns_prefetched_tasks_of_an_exited_process(
     notes = PrefetchedLeases()
     fetcher = Fetcher(home(), connections.client(), "host:1", ("default",), prefetched=notes)
     jobs = fetcher.fetch("0", 4)
-    fetcher.mark_started(jobs[2], 0)
+    notes.start_run(jobs[2].id, jobs[2].token, 0)
     ended = types.SimpleNamespace(pid=77, worker_id="host:1", prefetched=notes)
 
     with caplog.at_level("INFO", "django_redis_components.taskqueue"):
@@ -164,7 +164,7 @@ def test_run_of_a_thread_that_has_died_does_not_count_as_running(
         raise SystemExit("the guard itself is broken")
 
     with running_worker(threads=2) as worker:
-        leases = worker.fetcher._prefetched = PrefetchedLeases()
+        leases = worker._prefetched = PrefetchedLeases()
         with monkeypatch.context() as patch:
             patch.setattr(worker.fetcher, "settle", die)
             result = note.enqueue(1)
