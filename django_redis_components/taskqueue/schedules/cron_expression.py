@@ -84,9 +84,10 @@ def check_expression(expression: Any) -> None:
 
 
 def _check_steps(expression: str, fields: str) -> None:
-    """Refuse a step that is larger than each value: `*/100` minutes would be once an hour."""
+    """Refuse a step of more values than the field has: `*/100` minutes would be once an hour, as `*/60` says."""
     for (name, accepted), field in zip(FIELDS.items(), fields.split(), strict=True):
-        most = int(re.findall(r"\d+", accepted)[1])
+        low, high = map(int, re.findall(r"\d+", accepted)[:2])
+        most = 7 if name == "day-of-week" else high - low + 1  # 0 and 7 are one day
         if any(int(step) > most for step in re.findall(r"/(\d+)", field)):
             raise InvalidTask(f"cron {short_repr(expression)}: {name} accepts steps of 1 to {most}.")
 

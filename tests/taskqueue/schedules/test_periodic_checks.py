@@ -62,20 +62,20 @@ def test_check_reports_an_invalid_expression(tasks_module: Callable[[str], None]
 @pytest.mark.parametrize(
     ("expression", "problem"),
     [
-        ("*/100 * * * *", "minute accepts steps of 1 to 59."),
-        ("0,5-50/60 * * * *", "minute accepts steps of 1 to 59."),
-        ("0 */24 * * *", "hour accepts steps of 1 to 23."),
+        ("*/100 * * * *", "minute accepts steps of 1 to 60."),
+        ("0,5-50/61 * * * *", "minute accepts steps of 1 to 60."),
+        ("0 */25 * * *", "hour accepts steps of 1 to 24."),
         ("0 0 * */13 *", "month accepts steps of 1 to 12."),
         ("0 0 * * */8", "day-of-week accepts steps of 1 to 7."),
     ],
 )
-def test_step_that_leaves_one_value_is_refused(expression: str, problem: str) -> None:
+def test_step_above_the_number_of_values_is_refused(expression: str, problem: str) -> None:
     with pytest.raises(InvalidTask, match=f": {re.escape(problem)}$"):
         check_expression(expression)
 
 
-@pytest.mark.parametrize("expression", ["*/59 */23 */31 */12 */7", "5/15 1-5/2 1,2/3 JAN-DEC/3 SUN-SAT/2", "@hourly"])
-def test_steps_up_to_the_largest_value_are_accepted(expression: str) -> None:
+@pytest.mark.parametrize("expression", ["*/60 */24 */31 */12 */7", "5/15 1-5/2 1,2/3 JAN-DEC/3 SUN-SAT/2", "@hourly"])
+def test_steps_up_to_the_number_of_values_are_accepted(expression: str) -> None:
     check_expression(expression)
 
 
