@@ -10,6 +10,7 @@ In a docstring these run: an indented block below a line that says "Example" and
 from __future__ import annotations
 
 import ast
+import contextlib
 import doctest
 import inspect
 import re
@@ -20,6 +21,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from django_redis_components import search
+from django_redis_components.autocomplete import unregister, widgets
+from django_redis_components.autocomplete.registry import registered
+from django_redis_components.taskqueue import registry
+from django_redis_components.taskqueue.schedules import schedule as declared
 from tests.support import run_async
 
 NOT_RUN = "<!-- not run -->"
@@ -54,6 +60,25 @@ def of_docstring(name: str, docstring: str) -> list[Example]:
         Example(name, text.count("\n", 0, found.start("code")) + 1, textwrap.dedent(found["code"]))
         for found in _LITERAL.finditer(text)
     ]
+
+
+@contextlib.contextmanager
+def registrations_undone() -> Iterator[None]:
+    """Forget what the examples of the block register: other tests list tasks, schedules and indexes, or save models."""
+    tables = registry.tasks, declared.schedules
+    before, used = [dict(table) for table in tables], set(widgets.used_indexes)
+    indexes, searches = {one.name for one in registered()}, {one.name for one in search.registered()}
+    try:
+        yield
+    finally:
+        for table, kept in zip(tables, before, strict=True):
+            table.clear()
+            table.update(kept)
+        widgets.used_indexes.intersection_update(used)
+        for name in {one.name for one in registered()} - indexes:
+            unregister(name)
+        for name in {one.name for one in search.registered()} - searches:
+            search.unregister(name)
 
 
 def run(examples: list[Example]) -> None:

@@ -9,12 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from django_redis_components.autocomplete import unregister, widgets
-from django_redis_components.autocomplete.registry import registered
 from django_redis_components.dashboard.panel import PAGES
 from django_redis_components.management.redis.groups import GROUPS
-from django_redis_components.search import registered as searches
-from django_redis_components.search import unregister as unregister_search
 from tests.architecture import examples
 from tests.architecture.sources import LAYERS, PACKAGE, ROOT, components
 from tests.support import Store
@@ -38,16 +34,9 @@ HEADINGS = [
 
 
 @pytest.fixture(autouse=True)
-def _unregistered_indexes() -> Iterator[None]:
-    """Unregister the indexes of examples: those of models would follow the changes of other tests."""
-    before, used = {one.name for one in registered()}, set(widgets.used_indexes)
-    yield
-    widgets.used_indexes.intersection_update(used)
-    for one in registered():
-        if one.name not in before:
-            unregister(one.name)
-    for search in searches():
-        unregister_search(search.name)
+def _registered_by_examples() -> Iterator[None]:
+    with examples.registrations_undone():
+        yield
 
 
 COMPONENT_PAGES = sorted((ROOT / "docs" / "components").glob("*.md"))

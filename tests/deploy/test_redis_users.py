@@ -7,6 +7,7 @@ import importlib
 import io
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -36,6 +37,7 @@ CORE = PACKAGE_DIR / "core"
 USES_CATALOG = re.compile(r"\b(?:component|declared_names) import\b")
 USES_LIVE_EVENTS = re.compile(r"\b(?:live_events import|import live_events)\b")
 USES_REPLICAS = re.compile(r"import .*\backnowledgement\b")
+USES_KEY_SCAN = re.compile(r"import .*\bkey_scan\b|\bkey_scan import\b")
 USES_FORMATS = re.compile(r"\bstored_formats import\b")
 #: Components that store keys, each with a separate user.
 COMPONENTS = [name for name in components() if 0 < LAYERS[name] < 3]
@@ -48,6 +50,12 @@ KEYS_OF_EXAMPLES = {"transactions": ("~account:*", "~purse:*", "+decrby", "+sadd
 SUBCOMMANDS = {"MEMORY": "memory|usage", "PUBSUB": "pubsub|shardnumsub"}
 #: What any user may run, and what the tests send.
 OTHERS = {"auth", "config|resetstat", "flushdb"}
+
+
+@pytest.fixture(autouse=True)
+def _registered_by_examples() -> Iterator[None]:
+    with examples.registrations_undone():
+        yield
 
 
 def named_commands(component: str) -> set[str]:
@@ -106,6 +114,8 @@ def commands_of_modules(python: str) -> set[str]:
         found |= commands_of_modules((CORE / "observability" / "live_events.py").read_text())
     if USES_REPLICAS.search(python):
         found |= commands_of_modules((CORE / "replicas.py").read_text())
+    if USES_KEY_SCAN.search(python):
+        found |= {"scan", "dbsize"} if "scan_keys" in python else {"scan"}
     return found | ({"blpop"} if re.search(r"\b(?:Wait|BlockingPop)\(", python) else set())
 
 
