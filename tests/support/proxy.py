@@ -184,13 +184,15 @@ class _Link:
                 self._server.close()
 
     def _requests(self) -> None:
-        tail = b""
+        tail = begun = b""
         while data := self._client.recv(CHUNK):
+            begun += data
             if self._proxy._should_drop(data, tail + data):
                 self._dropping.set()  # before sending: the reply may come at once
                 self._server.sendall(data)
-                self._forward_rest(data)
+                self._forward_rest(begun)
                 return
+            begun = begun[_end_of_commands(begun) :]  # a long script comes in several chunks
             tail = (tail + data)[-512:]
             self._server.sendall(data)
 
@@ -198,7 +200,7 @@ class _Link:
         """Forward the rest of a pipeline, which comes in many chunks. It ends with a complete command and silence.
 
         Args:
-            data: what was forwarded already; starts with a command.
+            data: what was forwarded already, from the start of a command.
         """
         with contextlib.suppress(TimeoutError):
             while True:

@@ -18,6 +18,7 @@ from django.db import connection
 from tests.support import Proxy, Store, eventually, run_async, run_together
 from tests.support.child import print_line
 from tests.support.processes import Children
+from tests.support.proxy import CHUNK
 
 
 def test_eventually_returns_what_the_check_returned() -> None:
@@ -206,6 +207,18 @@ def test_the_proxy_finishes_a_pipeline_whose_reply_it_drops(proxy: Proxy, redis_
         pipe.execute()
 
     eventually(lambda: len(redis_server.keys()) == 5000)
+    client.close()
+
+
+def test_the_proxy_drops_the_reply_to_a_command_that_comes_in_several_chunks(proxy: Proxy, redis_server: Store) -> None:
+    key = f"{redis_server.prefix}:long"
+    client = redis.Redis.from_url(proxy.url, retry=None)
+    proxy.drop_next_reply(after=b"the end")
+
+    with pytest.raises(redis.ConnectionError):
+        client.set(key, "x" * 3 * CHUNK + "the end")
+
+    eventually(lambda: redis_server.raw.strlen(key) == 3 * CHUNK + len("the end"))
     client.close()
 
 
