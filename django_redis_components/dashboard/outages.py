@@ -146,3 +146,6 @@ _TEXTS = {
         _("Check the server’s message."),
     ),
 }
+
+#: All codes.
+CODES = frozenset(_TEXTS)

@@ -13,6 +13,7 @@ import redis
 from redis.exceptions import TryAgainError
 
 from django_redis_components.core.client import connections, retry
+from django_redis_components.core.client.budget import page_budget
 from django_redis_components.core.client.exceptions import SlotMigrating
 from django_redis_components.core.client.retry import MAX_REDIRECTS
 from django_redis_components.core.client.slot_migration import slot_of
@@ -299,6 +300,12 @@ def test_request_waits_for_nodes_that_redirect_to_each_other(stores: Any, settin
         for request in requests:
             with pytest.raises(redis.exceptions.ClusterDownError, match=text + r"127\.0\.0\.1:\d+\. Server: 127"):
                 drive.ask(request)
+        migration_timeout(settings, 600)  # a page would not end
+        with pytest.raises(redis.exceptions.ClusterDownError, match=text):
+            connections.page_client("default", 0.1).execute(requests[0])
+        with page_budget(0.1) as budget, pytest.raises(redis.exceptions.ClusterDownError, match=text):
+            drive.ask(requests[0])
+        assert budget.left_s == 0
         first.close()
         second.close()
     finally:
@@ -329,3 +336,40 @@ def test_redirection_is_followed_after_the_time_limit_of_the_request(cluster: St
     with pytest.raises(StopIteration) as end:
         steps.send([b"value"])
     assert end.value.value in (b"value", [b"value"])
+
+
+def test_wait_for_nodes_that_redirect_to_each_other_ends_with_the_budget_of_the_page(cluster: Store) -> None:
+    client, read = connections.client(), Read("GET", named(cluster, "budget"))
+    limits, topology = retry.RetryLimits(client.endpoint.settings, time.monotonic()), topology_of(client.endpoint)
+    moved, waits = redis.exceptions.MovedError("100 127.0.0.1:7001"), []
+    steps = retry.recover(read, moved, topology, limits)
+
+    def answer_with_moved() -> None:
+        step = next(steps)
+        for _ in range(200):
+            if isinstance(step, retry.Backoff):
+                waits.append(step.seconds)
+                step = steps.send(None)
+            else:
+                assert limits.left_s() > 0, "an attempt that has no time is not one"
+                step = steps.send([moved])
+
+    with page_budget(2.0) as budget, pytest.raises(redis.exceptions.ClusterDownError):
+        answer_with_moved()
+
+    assert sum(waits) == pytest.approx(2.0)
+    assert budget.left_s == 0
+
+
+def test_wait_for_a_moving_slot_ends_with_the_budget_of_the_page(cluster: Store, settings: Any, drive: Driver) -> None:
+    migration_timeout(settings, 1)
+    here, gone = named(cluster, "here"), named(cluster, "gone")
+    drive.ask(Command("MSET", here, 1, gone, 1))
+
+    with moving(cluster, here) as move:
+        move.begin()
+        move.carry(gone)
+        with page_budget(0.1) as budget, pytest.raises(SlotMigrating):
+            drive.ask(Command("INCR", gone))
+
+    assert budget.left_s == 0

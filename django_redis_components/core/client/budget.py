@@ -21,8 +21,9 @@ class page_budget:  # noqa: N801 - a context manager, used as a function
     """Limit how long the requests of a `with` block wait for Redis, in total.
 
     When the time is used up, requests raise `redis.exceptions.TimeoutError` after a tenth of a second, or
-    `NotConnected` (a `redis.exceptions.ConnectionError`) at once if they would need a new connection. Tasks that the
-    block starts on the event loop share its budget. A block inside another one has the smaller budget of the two.
+    `NotConnected` (a `redis.exceptions.ConnectionError`) at once if they would need a new connection. Waits for a
+    Cluster slot that is being moved, and delays before retries, use it up, too. Tasks that the block starts on the
+    event loop share its budget. A block inside another one has the smaller budget of the two.
 
     Args:
         seconds: the budget.

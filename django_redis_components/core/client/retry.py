@@ -5,8 +5,8 @@
 - The reply was lost (connection, timeout): the request may have been executed. It is sent again only if it is
   idempotent.
 - ASK and TRYAGAIN: the slot of the request is being moved (`slot_migration`), nothing was executed. The request is sent
-  again after a delay, for as long as `SLOT_MIGRATION_TIMEOUT` or the caller allows. This uses no retry. Nodes that
-  redirect to each other with MOVED do not agree yet after a move or a failover: the same holds.
+  again after a delay, for as long as `SLOT_MIGRATION_TIMEOUT`, the caller or the budget of a page allows. This uses no
+  retry. Nodes that redirect to each other with MOVED do not agree yet after a move or a failover: the same holds.
 - All other errors are raised.
 
 An error of the first kind that is raised says that no attempt was executed: after an attempt whose reply was lost, the
@@ -14,8 +14,9 @@ error of that attempt is raised instead.
 
 Limits: `RETRIES` retries after a delay, `MAX_REDIRECTS` further ones without a delay, and none once `SOCKET_TIMEOUT`
 has passed since the request began; a retry waits for the rest of that time. They hold for a batch as a whole, not for
-each of its requests. Only after NOSCRIPT and MOVED the request is sent in any case, for `ANSWERED_S` at least: a server
-has just answered, and the next call would be late by the same error.
+each of its requests. Only after NOSCRIPT and MOVED, and after the wait for a slot, the request is sent in any case, for
+`ANSWERED_S` at least: a server has just answered, and the next call would be late by the same error. Delays use up the
+budget of a page, as replies do.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from redis.exceptions import (
 
 from django_redis_components.core import slot_waits
 from django_redis_components.core.client import slot_migration
-from django_redis_components.core.client.budget import budget_left_s
+from django_redis_components.core.client.budget import budget_left_s, spend
 from django_redis_components.core.client.endpoint import Node
 from django_redis_components.core.client.event_loops import PART_S
 from django_redis_components.core.client.exceptions import NotConnected, SlotMigrating
@@ -204,7 +205,10 @@ class RetryLimits:
             self._backoffs += 1
         if _Retry.AFTER_SLOT_MOVED in used:
             delay_s = min(slot_migration.retry_delay_s(), slot_wait_left_s)
-            self._deadline = time.monotonic() + delay_s + self.settings.socket_timeout_s  # starts after the wait
+            waits_until = time.monotonic() + delay_s
+            self._deadline = waits_until + self.settings.socket_timeout_s  # starts after the wait
+            self._answered_deadline = waits_until + ANSWERED_S  # the budget of a page may end with the wait
+        spend(delay_s)
         return [pending for pending, when in failed if when in allowed], delay_s
 
     def _time_left_s(self) -> float:
@@ -216,7 +220,7 @@ class RetryLimits:
             return 0.0
         if self._slot_deadline is None:
             self._slot_deadline = slot_waits.give_up_at(self.settings.slot_migration_timeout_s)
-        return self._slot_deadline - time.monotonic()
+        return min(self._slot_deadline - time.monotonic(), budget_left_s())
 
 
 def _retry(pending: Sequence[_PendingRequest], topology: Topology, limits: RetryLimits) -> Steps:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django_redis_components.core.text import encodable
-from django_redis_components.dashboard.problems.problem import Problem
+from django_redis_components.dashboard.problems.problem import OUTAGE, OUTAGE_CODES, Problem
 
 #: Seconds after which a problem that was not found again is resolved: one that comes and goes is one incident.
 END_AFTER_S = 60.0
@@ -263,6 +263,8 @@ def parse_incident(stored: Mapping[str, Any]) -> Incident:
     _check_times(times)
     if not all(isinstance(each, str) for each in texts) or not RANKS.keys() >= set(severities):
         raise ValueError(f"{texts}, {severities}: expected texts, and known severities.")
+    if incident.code in OUTAGE_CODES and incident.id.startswith(f"{incident.code}:"):  # of an earlier release
+        return dataclasses.replace(incident, id=f"{OUTAGE}{incident.id.removeprefix(incident.code)}")
     return incident
 
 

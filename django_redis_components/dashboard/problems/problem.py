@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 
 from django_redis_components.core.command_line import command_line
-from django_redis_components.dashboard.outages import Outage
+from django_redis_components.dashboard.outages import CODES, Outage
 
 #: Subject of the problem that stands for others of its kind.
 REST = "…"
 #: Kind of the problem of a server that cannot be used.
 OUTAGE = "redis_outage"
+#: Its codes.
+OUTAGE_CODES = frozenset(f"redis_{code}" for code in CODES)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -76,12 +76,15 @@ class TaskListing:
         lists: what it has of each shard that has answered.
         rows: the tasks in order, each with its shard. They match the filters, also when masked.
         is_merged: whether it is of several shards.
+        begins: the cursors after which it begins, by the name of the shard, if it is of several. A shard that does not
+            answer keeps its cursor.
     """
 
     lists: Mapping[Shard, ShardList]
     rows: Sequence[tuple[Shard, ScannedTask]]
     is_search: bool
     is_merged: bool = False
+    begins: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def tasks(self) -> list[ScannedTask]:
@@ -98,7 +101,8 @@ class TaskListing:
         """The cursor after which the next page begins."""
         if not self.is_merged:
             return next(iter(self.lists.values())).last
-        return json.dumps({shard.name: each.last for shard, each in self.lists.items() if each.last})
+        ends = {shard.name: each.last for shard, each in self.lists.items() if each.last}
+        return json.dumps({**self.begins, **ends})
 
     @property
     def first(self) -> str:
@@ -176,7 +180,7 @@ def merged_listing(scans: Mapping[Shard, TaskScan], query: TaskQuery) -> TaskLis
     for shard, scan in scans.items():
         found, count = tasks[shard], taken[shard]
         lists[shard] = ShardList(scan, query.cursor_in(shard.name), found[:count], has_cut=count < len(found))
-    return TaskListing(lists, rows, query.filters.are_set, is_merged=True)
+    return TaskListing(lists, rows, query.filters.are_set, is_merged=True, begins=query.cursors())
 
 
 def time_of(record: TaskRecord[Any], name: str) -> datetime | None:

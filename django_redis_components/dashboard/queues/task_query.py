@@ -84,9 +84,12 @@ class TaskQuery:
 
     def cursor_in(self, shard: str) -> str:
         """Return the cursor in a shard. That of a page of several shards has one for each, as JSON."""
-        if not self.cursor.startswith("{"):
-            return self.cursor
-        return str(json.loads(self.cursor).get(shard, ""))
+        return self.cursors().get(shard, "") if self.cursor.startswith("{") else self.cursor
+
+    def cursors(self) -> dict[str, str]:
+        """Return the cursors of a page of several shards by their names; none of a page of one."""
+        found: dict[str, str] = json.loads(self.cursor) if self.cursor.startswith("{") else {}
+        return found
 
     def encoded(self, **changed: str) -> str:
         """Return the query string with some values changed."""

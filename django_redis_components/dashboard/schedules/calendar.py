@@ -97,7 +97,7 @@ def _cron_runs(schedule: ScheduleInfo, first_ms: int, hours: int, budget: int) -
     """Return the runs by hour, None if there are too many or the description is no expression; and the budget left."""
     match = _CRON.fullmatch(schedule.times)
     try:
-        recurrence = CronTimes.of(match[1], match[2]) if match else None
+        recurrence = CronTimes.of(match[1], match[2], is_stored=True) if match else None
     except (InvalidTask, ValueError):
         return None, budget
     if recurrence is None:

@@ -80,11 +80,11 @@ def check_expression(expression: Any) -> None:
         raise InvalidTask(f"cron {short_repr(expression)}: {exc}.") from exc
     if next_due is None:
         raise InvalidTask(f"cron {short_repr(expression)}: no such date in the next 50 years.")
-    _check_steps(expression, fields)
 
 
-def _check_steps(expression: str, fields: str) -> None:
-    """Refuse a step of more values than the field has: `*/100` minutes would be once an hour, as `*/60` says."""
+def check_steps(expression: str) -> None:
+    """Raise InvalidTask for a step of more values than the field has: `*/100` minutes would be once an hour."""
+    fields = fields_of(" ".join(expression.split()))
     for (name, accepted), field in zip(FIELDS.items(), fields.split(), strict=True):
         low, high = map(int, re.findall(r"\d+", accepted)[:2])
         most = 7 if name == "day-of-week" else high - low + 1  # 0 and 7 are one day

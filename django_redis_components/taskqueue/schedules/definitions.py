@@ -80,11 +80,14 @@ def parse(name: str, definition: bytes | str) -> Schedule:
         fields = json.loads(definition)
     except (ValueError, RecursionError) as exc:
         raise ValueError(f"it is not JSON ({exc}).") from exc
-    return parse_fields(name, fields)
+    return parse_fields(name, fields, is_stored=True)
 
 
-def parse_fields(name: str, fields: Any) -> Schedule:
+def parse_fields(name: str, fields: Any, *, is_stored: bool = False) -> Schedule:
     """Return a schedule from the fields of its definition.
+
+    Args:
+        is_stored: whether an earlier release may have accepted them.
 
     Raises:
         ValueError: see `parse`.
@@ -98,7 +101,7 @@ def parse_fields(name: str, fields: Any) -> Schedule:
     if not isinstance(task, Task):
         raise ValueError(f"the task {short_repr(task_name)} is not registered in this process.")
     try:
-        recurrence = _pop_recurrence(given)
+        recurrence = _pop_recurrence(given, is_stored=is_stored)
         given |= {what: parse_moment(given[what], what) for what in ("start", "end") if what in given}
         return create_added(task, recurrence, {**given, "name": name}, options)
     except (TypeError, ValueError, OverflowError, InvalidTask) as exc:
@@ -190,10 +193,10 @@ def _encode_recurrence(recurrence: Recurrence) -> dict[str, Any]:
     raise TypeError(f"{recurrence!r}: expected an interval, the times of a cron expression or one time.")
 
 
-def _pop_recurrence(fields: dict[str, Any]) -> Recurrence:
+def _pop_recurrence(fields: dict[str, Any], *, is_stored: bool) -> Recurrence:
     """Remove the times of a definition, and return them."""
     if "every" in fields:
         return FixedInterval.of(fields.pop("every"))
     if "at" in fields:
         return OneTime(moment_ms(parse_moment(fields.pop("at"), "at"), "at"))
-    return CronTimes.of(fields.pop("cron"), fields.pop("tz", None))
+    return CronTimes.of(fields.pop("cron"), fields.pop("tz", None), is_stored=is_stored)

@@ -88,9 +88,18 @@ class CronTimes:
     zone: ZoneInfo | None = None
 
     @classmethod
-    def of(cls, expression: Any, tz: Any) -> CronTimes:
-        """Raise InvalidTask for an invalid expression or zone."""
+    def of(cls, expression: Any, tz: Any, *, is_stored: bool = False) -> CronTimes:
+        """Return the times of an expression.
+
+        Args:
+            is_stored: whether an earlier release may have accepted it: it accepted larger steps.
+
+        Raises:
+            InvalidTask: the expression or the zone is invalid.
+        """
         cron_expression.check_expression(expression)
+        if not is_stored:
+            cron_expression.check_steps(expression)
         return cls(" ".join(expression.split()), None if tz is None else cron_expression.zone_of(tz))
 
     @property

@@ -223,11 +223,13 @@ def _scan_finished(shard: Shard, queue: str, state: str, filters: Filters, page:
     has_error = bool(arguments.pop("error")) | bool(arguments.pop("fingerprint"))
     any_text, any_body = str(arguments.pop("any_text")), str(arguments.pop("any_body"))
     reply = yield finished.scan_call(shard, queue, state, **page, **arguments)
-    at_us, total, start, scanned, matched, first, last, rows, names, versions = reply
-    parsed = [(finished.parse_row(queue, state, row), version) for row, version in zip(rows, versions, strict=True)]
+    at_us, total, start, scanned, matched, first, last, rows, names, versions, numbers = reply
+    parsed = [
+        (finished.parse_row(queue, state, row), *rest) for row, *rest in zip(rows, versions, numbers, strict=True)
+    ]
     found = [
-        (row, version)
-        for row, version in ([] if has_error else parsed)
+        (row, version, number)
+        for row, version, number in ([] if has_error else parsed)
         if has_part(row.name, any_text) or has_part(row.fields.get(Field.body, b"").decode(errors="replace"), any_body)
     ]
     return TaskScan(
@@ -239,7 +241,7 @@ def _scan_finished(shard: Shard, queue: str, state: str, filters: Filters, page:
         matched=0 if has_error else matched,
         first=first.decode(errors="replace"),
         last=last.decode(errors="replace"),
-        tasks=[_finished_task(row, state, scanned, version) for row, version in found],
+        tasks=[_finished_task(row, state, number, version) for row, version, number in found],
         names={} if has_error else _names(names),
     )
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from django_redis_components.core.client.exceptions import NotConnected
+from django_redis_components.dashboard.outages import outage_of
 from django_redis_components.dashboard.problems.incidents import (
     END_AFTER_S,
     MAX_OPEN,
@@ -18,7 +20,7 @@ from django_redis_components.dashboard.problems.incidents import (
     acknowledge,
     advance,
 )
-from django_redis_components.dashboard.problems.problem import Problem
+from django_redis_components.dashboard.problems.problem import Problem, outage_problem
 
 CRITICAL = Problem("no_worker", "Queue mail has no worker.", "Start one:", "runworker", "critical", "mail")
 WARNING = Problem("late", "Queue mail is behind.", "Add a worker:", "runworker", "warning", "mail")
@@ -163,3 +165,20 @@ def test_state_with_a_field_of_another_type_counts_as_nothing(path: str) -> None
             if name in part:
                 part[name] = value
                 assert IncidentState.parse(changed) == IncidentState(), (name, value)
+
+
+def test_outage_that_an_earlier_release_has_stored_is_the_same_incident() -> None:
+    """It stored an incident for each code of an outage."""
+    outage = outage_problem(outage_of(NotConnected("refused"), ""), "Connection other: Redis does not answer.")
+    outage = dataclasses.replace(outage, subject="other/")
+    held = Acknowledgment("ada", "known", "critical", 90.0)
+    stored = acknowledge(IncidentState(), dataclasses.replace(outage, kind=""), held)
+    assert list(stored.incidents) == ["redis_unreachable:other/"]
+    watched = Watched()
+    watched.state = IncidentState.parse(json.loads(json.dumps(stored.encode())))
+
+    assert watched.round(100.0, outage) == []
+    assert list(watched.state.incidents) == [outage.id]
+    assert watched.state.incidents[outage.id].acknowledged == held
+    assert watched.round(101.0 + END_AFTER_S, outage) == []
+    assert watched.resolved == []

@@ -537,6 +537,15 @@ def test_schedule_with_an_unknown_field_is_not_sent(
     assert named("s").state == "new"
 
 
+def test_stored_schedule_with_a_step_that_an_earlier_release_accepted_is_sent(redis_server: Store) -> None:
+    stored = json.dumps({"task": note.name, "cron": "*/100 * * * *", "args": ["x"]})
+    redis_server.raw.hset(base_key(redis_server, "added_schedules"), "s", stored)
+
+    next_round(Poller(home(), connections.client()))
+
+    assert named("s").state == "on"
+
+
 # --- Many ---
 
 

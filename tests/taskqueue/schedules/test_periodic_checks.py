@@ -17,7 +17,7 @@ from django_redis_components import checks
 from django_redis_components.taskqueue import every, registry
 from django_redis_components.taskqueue.exceptions import InvalidTask
 from django_redis_components.taskqueue.schedules import schedule as declared
-from django_redis_components.taskqueue.schedules.cron_expression import check_expression
+from django_redis_components.taskqueue.schedules.recurrence import CronTimes
 from tests.support import Store
 from tests.taskqueue.support import taskqueue_settings
 from tests.taskqueue.tasks import note
@@ -71,12 +71,12 @@ def test_check_reports_an_invalid_expression(tasks_module: Callable[[str], None]
 )
 def test_step_above_the_number_of_values_is_refused(expression: str, problem: str) -> None:
     with pytest.raises(InvalidTask, match=f": {re.escape(problem)}$"):
-        check_expression(expression)
+        CronTimes.of(expression, None)
 
 
 @pytest.mark.parametrize("expression", ["*/60 */24 */31 */12 */7", "5/15 1-5/2 1,2/3 JAN-DEC/3 SUN-SAT/2", "@hourly"])
 def test_steps_up_to_the_number_of_values_are_accepted(expression: str) -> None:
-    check_expression(expression)
+    CronTimes.of(expression, None)
 
 
 def test_check_names_the_line_of_an_invalid_task(tasks_module: Callable[[str], None], tmp_path: Path) -> None:

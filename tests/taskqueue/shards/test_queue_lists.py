@@ -14,6 +14,7 @@ from django.test import Client
 from django_redis_components.taskqueue import get_queue, get_result
 from django_redis_components.testing import drain
 from tests.dashboard.support import text_of
+from tests.support import eventually
 from tests.taskqueue.shards.support import TwoShards, in_both, set_options
 from tests.taskqueue.tasks import fail, note
 
@@ -34,7 +35,7 @@ def pages_of(client: Client, **query: str) -> list[dict[str, Any]]:
     """Return the pages of a list, each followed by its link to the next one."""
     pages = [listing_of(client, **query)]
     while pages[-1]["older"]:
-        pages.append(listing_of(client, **query, cursor=pages[-1]["older"], direction="after"))
+        pages.append(listing_of(client, **{**query, "cursor": pages[-1]["older"], "direction": "after"}))
     return pages
 
 
@@ -123,6 +124,34 @@ def test_list_without_a_shard_that_is_away(shards: TwoShards, settings: Any, adm
 
     assert {each["id"] for each in found["tasks"]} == set(after)
     assert "all shards. They do not include b." in text_of(admin_client.get(QUEUE).content.decode())
+
+
+def test_shard_that_was_away_continues_where_its_list_was(
+    shards: TwoShards, settings: Any, admin_client: Client
+) -> None:
+    ids = in_turn(settings, 160)
+    first = listing_of(admin_client)
+    shards.server_b.kill()
+    without_b = listing_of(admin_client, cursor=first["older"], direction="after")
+    shards.server_b.start()
+    eventually(lambda: listing_of(admin_client)["total"] == len(ids))
+
+    rest = pages_of(admin_client, cursor=without_b["older"], direction="after")
+
+    listed = [each["id"] for page in (first, without_b, *rest) for each in page["tasks"]]
+    assert sorted(listed) == sorted(ids), "none is repeated, none is missing"
+
+
+def test_pages_of_finished_tasks_tell_where_they_are(shards: TwoShards, settings: Any, admin_client: Client) -> None:
+    ids = in_turn(settings, 60)
+    drain("mail")
+
+    pages = pages_of(admin_client, state="successful")
+    found = pages_of(admin_client, state="successful", name="note")
+
+    for each in (pages, found):
+        assert sorted(row["id"] for page in each for row in page["tasks"]) == sorted(ids)
+        assert [(page["start"], page["scanned"]) for page in each] == [(0, 50), (50, 10)]
 
 
 @pytest.mark.parametrize("cursor", ['{"b": "x"}', '{"b": 1}', "{", "[]", '{"b": "ready 1 x"'])

@@ -18,8 +18,9 @@
 -- ARGV[14] version  of the code that has run the task, whole; empty: any
 -- ARGV[15] host  of the worker that has run it, whole; empty: any
 -- DERIVED base:q:<queue>:successful, :cancelled, :expired lists, base:deploys, :versions zsets
--- Returns {now_us, total, start, scanned, matched, first, last, rows, names, versions}: as scan_tasks.lua, but that a row
---         is one of finished_list.lua; versions of the code for each row
+-- Returns {now_us, total, start, scanned, matched, first, last, rows, names, versions, numbers}: as scan_tasks.lua, but
+--         that a row is one of finished_list.lua; for each row the version of the code, and how many rows were looked at,
+--         this one included
 -- Cost: O(budget + n / 100) in n rows of the list
 local base = KEYS[1]
 local queue = ARGV[1]
@@ -132,7 +133,7 @@ end
 
 total = count_newer(ctx.now_us - finished_ttl_ms * 1000)
 local start = start_position()
-local rows, versions, scanned, matched, first, last = {}, {}, 0, 0, "", ""
+local rows, versions, numbers, scanned, matched, first, last = {}, {}, {}, 0, 0, "", ""
 local function wants_more()
   return scanned < budget and start + scanned < total and (mode == "names" or #rows < limit)
 end
@@ -150,6 +151,7 @@ while wants_more() do
         local worker = worker_of_row(row)
         rows[#rows + 1] = row
         versions[#rows] = worker and version_of(ctx, worker) or ""
+        numbers[#rows] = scanned
       end
     end
   end
@@ -160,5 +162,5 @@ for task_name, counted in pairs(tally) do
 end
 return {
   string.format("%.0f", ctx.now_us), total, start, scanned, matched, first ~= "" and cursor_of(first) or "",
-  last ~= "" and cursor_of(last) or "", rows, names, versions,
+  last ~= "" and cursor_of(last) or "", rows, names, versions, numbers,
 }
