@@ -25,6 +25,7 @@ PAGES = (
     "queues/mail",
     "schedule",
     "liveevent",
+    "memory",
 )
 
 

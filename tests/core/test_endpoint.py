@@ -103,6 +103,20 @@ def test_different_databases_are_distinguished(one: str, other: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ("redis://h/0", "redis://h/1", True),
+        ("unix:///s?db=1", "unix:///s", True),
+        ("redis+sentinel://a/main/1", "redis+sentinel://a/main", True),
+        ("redis+sentinel://a/main", "redis+sentinel://a/other", False),
+        ("redis://h:1", "redis://h:2", False),
+    ],
+)
+def test_databases_of_one_server_are_recognized(one: str, other: str, is_same: bool) -> None:
+    assert parsed(one).same_server(parsed(other)) is is_same
+
+
+@pytest.mark.parametrize(
     ("url", "command"),
     [
         ("redis://10.0.0.2:6380/0", "redis-cli -h 10.0.0.2 -p 6380"),

@@ -151,6 +151,11 @@ class Endpoint:
         """Return whether both are certainly the same database. Host names are compared as written, never resolved."""
         return not self._addresses().isdisjoint(other._addresses())
 
+    def same_server(self, other: Endpoint) -> bool:
+        """Return whether both are certainly on the same server, in any of its databases; see `same_database`."""
+        own, others = ({address[:3] for address in each._addresses()} for each in (self, other))
+        return not own.isdisjoint(others)
+
     def _addresses(self) -> set[tuple[str, str, int, int]]:
         return {
             (self.service, "" if seed.host.lower() in _LOOPBACK else seed.host.lower(), seed.port, self.database)

@@ -8,13 +8,14 @@ from django_redis_components.dashboard.page import Page, hook
 
 
 class MemoryPage(Page):
-    """The page of memory, from what the watching process has measured."""
+    """The page of memory of each connection, from what the watching process has measured."""
 
     slug = "memory"
     title = _("Memory")
     name = _("memory")
     templates = "memory"
+    shows_all_shards = True
     refresh_s = 15
-    read = hook("page.read")
+    read = hook("uses.read")
     data = hook("page.memory_data")
     context = hook("page.context")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,34 +11,16 @@ from django.template.defaultfilters import filesizeformat
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext, pgettext
 
-from django_redis_components.core.client.server import parse_info
-from django_redis_components.core.protocol import Batch, Command, Flow, Read
-from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.elements import NO_VALUE, Tile
 from django_redis_components.dashboard.formats import number, percent
+from django_redis_components.dashboard.memory.uses import MemoryUse, SiteMemory
+from django_redis_components.dashboard.outages import outage_of
 from django_redis_components.dashboard.page import PageRequest
-from django_redis_components.dashboard.problems import keyspace
-from django_redis_components.dashboard.problems.facts import recent_of
 from django_redis_components.dashboard.problems.server import memory_share
 from django_redis_components.dashboard.problems.watched.memory import full_in, growth_per_s
-from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
+from django_redis_components.dashboard.snapshot import Snapshot
 from django_redis_components.dashboard.table import Column, Table
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class MemoryUse:
-    """State of the memory.
-
-    Attributes:
-        info: fields of INFO memory; empty if it may not be read.
-        keys: of the server, of all programs.
-        measured: what the watching process has found; None without one.
-    """
-
-    info: Mapping[str, str]
-    keys: int
-    measured: dict[str, Any] | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,27 +33,62 @@ class Group:
     share: float
 
 
-def read(request: PageRequest) -> Snapshot[MemoryUse]:
-    """Read the memory in one round trip."""
-    return read_snapshot(_read(conf.settings().dashboard.using))
-
-
-def context(request: PageRequest, read: Snapshot[MemoryUse]) -> dict[str, Any]:
+def context(request: PageRequest, read: Snapshot[SiteMemory]) -> dict[str, Any]:
     """Return the context of the templates."""
-    use = read.value
+    uses, unwatched = read.value.uses, read.value.unwatched
+    if len(uses) == 1:
+        return _use_context(uses[0], read.at)
+    return {
+        "connections": [{**_section(use, read.at), "number": str(at)} for at, use in enumerate(uses)],
+        "unwatched": _("Not watched: %(connections)s.") % {"connections": ", ".join(unwatched)} if unwatched else "",
+    }
+
+
+def memory_data(read: Snapshot[SiteMemory]) -> dict[str, Any]:
+    """Return a snapshot as JSON data; sizes in bytes, times in seconds.
+
+    The fields of the first connection are those of the page; further ones are in a list.
+    """
+    first, *others = read.value.uses
+    if not others:
+        return _use_data(first)
+    further = [{"alias": use.alias, "address": use.address, **_use_data(use), **_state_data(use)} for use in others]
+    return {
+        **_use_data(first),
+        **_state_data(first),
+        "connections": further,
+        "unwatched_connections": list(read.value.unwatched),
+    }
+
+
+def _use_context(use: MemoryUse, now: datetime) -> dict[str, Any]:
+    """Return the figures and the tables of a connection."""
     found = _shown(use.measured)
     return {
         "tiles": [*_tiles(use)],
         "components": _COMPONENTS.context(_groups(found, "components"))["table"] if found else None,
         "queues": _QUEUES.context(_groups(found, "queues"))["table"] if found else None,
         "largest": _LARGEST.context(found["largest"])["table"] if found else None,
-        "note": _note(use, found, read.at),
+        "note": _note(use, found, now),
     }
 
 
-def memory_data(read: Snapshot[MemoryUse]) -> dict[str, Any]:
-    """Return a snapshot as JSON data; sizes in bytes, times in seconds."""
-    use = read.value
+def _section(use: MemoryUse, now: datetime) -> dict[str, Any]:
+    """Return the context of a connection beside others, or of its outage."""
+    nodes = use.address.partition(" (connection ")[0]
+    section = {"title": _("Connection %(alias)s") % {"alias": use.alias}, "server": nodes}
+    if use.error is not None:
+        return {**section, "outage": outage_of(use.error, use.address)}
+    shown = _use_context(use, now)
+    if use.server_of:
+        text = _("Another database of the server of connection %(alias)s, which has the figures of the memory.")
+        shown |= {"tiles": [_keys_tile(use)], "server_note": text % {"alias": use.server_of}}
+    elif policy := use.info.get("maxmemory_policy"):
+        shown["tiles"].append(Tile(_("Eviction"), policy))
+    return {**section, **shown}
+
+
+def _use_data(use: MemoryUse) -> dict[str, Any]:
     used, most = memory_share(use.info)
     found, records = _shown(use.measured), use.measured["used"] if use.measured else []
     return {
@@ -87,17 +104,13 @@ def memory_data(read: Snapshot[MemoryUse]) -> dict[str, Any]:
     }
 
 
-def _read(using: str) -> Flow[MemoryUse]:
-    key = keyspace.key("facts", using)
-    info, keys, stored = yield Batch(
-        [Command("INFO", "memory", key=key, retry=True), Read("DBSIZE", key=key), Read("GET", key)],
-        return_exceptions=True,
-    )
-    for reply in (keys, stored):
-        if isinstance(reply, Exception):
-            raise reply
-    fields = parse_info(info).fields if isinstance(info, bytes) else {}
-    return MemoryUse(fields, keys, recent_of(stored).get("memory"))
+def _state_data(use: MemoryUse) -> dict[str, Any]:
+    """Return what JSON has of a connection beside others."""
+    return {
+        "maxmemory_policy": use.info.get("maxmemory_policy"),
+        "server_of": use.server_of or None,
+        "error": outage_of(use.error, use.address) if use.error else None,
+    }
 
 
 def _shown(measured: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -117,7 +130,7 @@ def _tiles(use: MemoryUse) -> Iterator[Tile]:
     used, most = memory_share(use.info)
     unit = _("of %(most)s") % {"most": filesizeformat(most)} if most else ""
     yield Tile(pgettext("memory", "Used"), filesizeformat(used) if use.info else NO_VALUE, unit=unit)
-    yield Tile(_("Keys"), number(use.keys))
+    yield _keys_tile(use)
     records = use.measured["used"] if use.measured else []
     growth = growth_per_s(records) * 3_600
     since = formats.age(records[-1][0] - records[0][0]) if len(records) > 1 else ""
@@ -129,7 +142,13 @@ def _tiles(use: MemoryUse) -> Iterator[Tile]:
     yield Tile(_("Full in"), formats.age(full_s) if full_s is not None else NO_VALUE, _("at this growth"))
 
 
+def _keys_tile(use: MemoryUse) -> Tile:
+    return Tile(_("Keys"), number(use.keys or 0))
+
+
 def _note(use: MemoryUse, found: dict[str, Any] | None, now: datetime) -> str:
+    if use.stored_at:
+        return _("What was measured is stored on connection %(alias)s, which is away.") % {"alias": use.stored_at}
     if found is None:
         return _("Nothing is measured: no worker or poller watches this connection.")
     if use.measured and use.measured["whole"]:
@@ -140,10 +159,11 @@ def _note(use: MemoryUse, found: dict[str, Any] | None, now: datetime) -> str:
             found["keys"],
         )
         return text % {"count": number(found["keys"]), "time": at}
+    total = use.keys or 0
     text = ngettext(
-        "Measured so far: %(count)s of %(total)s key.", "Measured so far: %(count)s of %(total)s keys.", use.keys
+        "Measured so far: %(count)s of %(total)s key.", "Measured so far: %(count)s of %(total)s keys.", total
     )
-    return text % {"count": number(found["keys"]), "total": number(use.keys)}
+    return text % {"count": number(found["keys"]), "total": number(total)}
 
 
 def _columns(label: Any) -> list[Column[Group]]:

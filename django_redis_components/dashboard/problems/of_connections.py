@@ -43,10 +43,13 @@ _OUTAGE = "outage"
 _AHEAD = "ahead_s"
 
 
-def further_connections(using: str) -> list[str]:
+def further_connections(using: str, limit: int | None = MAX_CONNECTIONS) -> list[str]:
     """Return the aliases of the databases beside that of a connection, if it is that of the dashboard; else none.
 
     A connection that is misconfigured is left out: the system checks report it.
+
+    Args:
+        limit: how many at most; None: all.
     """
     settings = conf.settings()
     if using != settings.dashboard.using:
@@ -60,7 +63,7 @@ def further_connections(using: str) -> list[str]:
         if not any(endpoint.same_database(each) for each in known):
             known.append(endpoint)
             found.append(alias)
-    return found[:MAX_CONNECTIONS]
+    return found[:limit]
 
 
 def watch_connections(facts: ProblemFacts) -> ProblemFacts:
