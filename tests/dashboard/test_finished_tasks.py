@@ -55,7 +55,7 @@ def test_mail_that_was_sent_is_found_after_its_record_has_expired(redis_server: 
     assert "Succeeded 2" in text_of(page)
     assert "Task Arguments Finished ago Run time Age Attempts" in text_of(page)
     assert f'"{TASK}{quote(mail.id)}/?queue=default"' in page
-    assert "Scanned 2 of 2: 1 matches here." in text_of(page)
+    assert "1 found in all 2" in text_of(page)
 
 
 def test_cancelled_and_expired_tasks_have_tabs(redis_server: Store, viewer: Client) -> None:

@@ -113,7 +113,7 @@ def test_waiters_are_listed_in_order_with_the_time_of_their_wait(
     assert 0 <= state["waiters"][1]["waited_s"] < 60
     monkeypatch.setattr("django_redis_components.dashboard.locks.page.MAX_WAITER_ROWS", 2)
     text = text_of(viewer.get(LOCKS, {"name": "stock:42"}).content.decode())
-    assert re.search(r"lock: 2 of 3 Waiter Place Waits for Waiting for first 1 lock \d min [\d s]*second 2", text)
+    assert re.search(r"lock: 1 to 2 of 3 Waiter Place Waits for Waiting for first 1 lock \d min [\d s]*second 2", text)
     assert "third" not in text
     assert "In the order of the queue." not in text_of(viewer.get(LOCKS).content.decode())
 

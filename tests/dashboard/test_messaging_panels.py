@@ -81,7 +81,7 @@ def test_only_the_newest_chats_and_the_last_members_are_read(redis_server: Store
 
     assert len(rows) == MAX_CHATS
     page = text_of(viewer.get(MESSAGING).content.decode())
-    assert f"{MAX_CHATS} of {MAX_CHATS + 1} chats, the newest." in page
+    assert f"1 to {MAX_CHATS} of {MAX_CHATS + 1} · Newest first." in page
     assert "There are no chats." not in page
 
 

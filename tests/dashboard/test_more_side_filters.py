@@ -85,7 +85,7 @@ def test_filters_of_workers_count_those_that_pass_the_others(workers: None, view
     assert (parse_qs(query), is_current) == ({"state": ["alive"], "host": ["app-2"]}, False)
     assert links_of(html)["By state"]["alive"][2]
     assert "Live workers 3" in text_of(html), "the key figures are of all workers"
-    assert "1 of 4 workers" in text_of(html)
+    assert "1 of 1 1 found in all 4" in text_of(html)
 
 
 def test_workers_without_a_match_and_wrong_filters_are_told_apart(workers: None, viewer: Client) -> None:

@@ -127,7 +127,7 @@ def test_many_schedules_are_searched_and_shown_in_parts(redis_server: Store, ope
     found = operator.get(SCHEDULES, {"q": "NEEDLE"}).content.decode()
     nothing = operator.get(SCHEDULES, {"q": "<b>"}).content.decode()
 
-    assert "200 of 251 schedules" in text_of(first)
+    assert "1 to 200 of 251" in text_of(first)
     assert "51 schedules that are not on this page are not counted." in text_of(first)
     assert ("s198" in first, "s199" in first, "s199" in second, "s249" in second) == (True, False, True, True)
     assert ("More schedules" in second, "First page" in second) == (False, True)

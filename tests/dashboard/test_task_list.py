@@ -100,11 +100,11 @@ def test_search_says_how_far_it_has_looked_and_continues(redis_server: Store, vi
         note.enqueue_many([((f"n{number}",), {}) for number in range(start, start + 1_500)])
 
     html = viewer.get(DEFAULT, {"text": '"n7"'}).content.decode()
-    assert "Scanned 2,000 of 4,500: 0 match here." in html
-    for scanned in ("4,000", "4,500"):
+    assert "0 found in the first 2,000 of 4,500" in html
+    for looked in ("0 found in 2,001 to 4,000", "1 found in 4,001 to 4,500"):
         [link] = re.findall(r'<a href="\?([^"]+)">Continue scan</a>', html)
         html = viewer.get(f"{DEFAULT}?{link.replace('&amp;', '&')}").content.decode()
-        assert f"Scanned {scanned} of 4,500" in html
+        assert f"{looked} of 4,500" in html
     assert re.findall(r'<bdi class="drc-args">(.*)</bdi>', html) == ["&quot;n7&quot;"]
     assert "Continue scan" not in html
 
@@ -209,7 +209,7 @@ def test_tasks_are_filtered_by_time(redis_server: Store, viewer: Client, setting
     assert ids(state="failed", end="2026-11-20 11:59") == []
     assert ids(state="scheduled", begin=tomorrow) == [later.id]
     assert ids(state="scheduled", end=tomorrow) == []
-    assert "Scanned" in shown(viewer, state="failed", begin="2026-11-20T12:01")
+    assert "1 found in all 2" in shown(viewer, state="failed", begin="2026-11-20T12:01")
 
 
 @pytest.mark.parametrize("text", ["yesterday", "2026-13-01 10:00", "2026-11-20T25:00", "<x>"])

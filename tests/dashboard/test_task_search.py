@@ -178,12 +178,15 @@ def test_the_budget_is_said_and_the_next_page_continues_where_this_one_has_ended
         seen += [task["id"] for task in answer["tasks"] if any(each in task["arguments"] for each in expected)]
         assert len(answer["tasks"]) <= snapshot.PAGE_SIZE
         pages += 1
-        assert f"Searched {answer['searched']:,} of 1,800 tasks in 2 queues." in text
+        last = f"{answer['searched']:,} of 1,800 tasks in 2 queues"
+        found, first = answer["count"]["found"], answer["count"]["first"]
+        assert found == len(answer["tasks"])
+        assert f"{found} found in {f'{first:,} to' if pages > 1 else 'the first'} {last}" in text
         assert ("Continue search" in text) == bool(answer["next"])
         query = answer["next"]
     assert pages >= 4
     assert len(seen) == len(set(seen)) == 18
-    assert "Searched 1,800 of 1,800 tasks" in text
+    assert "to 1,800 of 1,800 tasks" in text
 
 
 def test_a_page_costs_a_bounded_number_of_round_trips(redis_server: Store, viewer: Client) -> None:

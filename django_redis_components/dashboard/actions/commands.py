@@ -65,6 +65,12 @@ def read_commands(using: str) -> Flow[list[LoggedCommand]]:
     return found
 
 
+def count_commands(using: str) -> Flow[int]:
+    """Return how many entries are kept."""
+    count: int = yield Read("LLEN", keyspace.key("commands", using))
+    return count
+
+
 def _add(entry: str, using: str) -> Flow[None]:
     key = keyspace.key("commands", using)
     yield Batch([Command("LPUSH", key, entry), Command("LTRIM", key, 0, MAX_KEPT - 1), Command("EXPIRE", key, KEPT_S)])

@@ -13,15 +13,17 @@ from django.contrib.auth import get_user_model
 from django.contrib.contenttypes.models import ContentType
 from django.utils.http import urlencode
 
+from django_redis_components.core.gather import gather_values
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import aware
-from django_redis_components.dashboard.actions.commands import LoggedCommand, read_commands
+from django_redis_components.dashboard.actions.commands import LoggedCommand, count_commands, read_commands
 from django_redis_components.dashboard.actions.sentences import VERBS, sentence_of
 from django_redis_components.dashboard.audit import REQUESTED
 from django_redis_components.dashboard.bounded_client import Cost
 from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.limits.key_access import may_view_keys, without_keys
 from django_redis_components.dashboard.links import APP, Links
+from django_redis_components.dashboard.list_counts import ListCount
 from django_redis_components.dashboard.models import MODELS
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.pages import PAGES
@@ -109,6 +111,7 @@ class ActionSnapshot:
     """The entries of a page.
 
     Attributes:
+        command_count: how many commands are kept.
         commands: those of `manage.py`, on the first page without a filter; None if they are not shown or Redis is away.
         address: "": the page is shown without Redis, too.
     """
@@ -118,6 +121,7 @@ class ActionSnapshot:
     actions: list[LoggedAction]
     has_older: bool
     commands: list[LoggedCommand] | None = None
+    command_count: int = 0
     address: str = ""
     cost: Cost = dataclasses.field(default_factory=Cost)
     is_cluster: bool = False
@@ -168,14 +172,18 @@ def read(request: PageRequest) -> ActionSnapshot:
     cost, using = Cost(), conf.settings().dashboard.using
     trash = [(action.name, action.trash) for action in actions if action.trash]
     read_all = [PagePart(lambda: using, lambda: existing_trash(queue_shard(), trash))] if trash else []
-    read_all += [PagePart(lambda: using, lambda: read_commands(using))] if query == ActionQuery() else []
+    read_all += (
+        [PagePart(lambda: using, lambda: gather_values([read_commands(using), count_commands(using)]))]
+        if query == ActionQuery()
+        else []
+    )
     outcomes = read_parts(read_all, cost)
     if trash and outcomes[0].error is None:
         actions = [_without_undo(action, outcomes[0].value) for action in actions]
-    commands = outcomes[-1].value if query == ActionQuery() else None
+    commands, command_count = (outcomes[-1].value or (None, 0)) if query == ActionQuery() else (None, 0)
     if commands and not shows_keys:
         commands = [_command_without_key(command) for command in commands]
-    return ActionSnapshot(now, query, actions, len(found) > PAGE_SIZE, commands, cost=cost)
+    return ActionSnapshot(now, query, actions, len(found) > PAGE_SIZE, commands, command_count, cost=cost)
 
 
 def context(request: PageRequest, snapshot: ActionSnapshot) -> dict[str, Any]:
@@ -194,7 +202,9 @@ def context(request: PageRequest, snapshot: ActionSnapshot) -> dict[str, Any]:
     older = snapshot.query.encoded(snapshot.actions[-1].id) if snapshot.has_older else ""
     return {
         "rows": rows,
+        "count": _count(snapshot),
         "commands": snapshot.commands,
+        "command_count": _command_count(snapshot),
         "query": snapshot.query,
         "older": older,
         "newest": snapshot.query.encoded(),
@@ -210,7 +220,23 @@ def action_data(snapshot: ActionSnapshot) -> dict[str, Any]:
         "actions": snapshot.actions,
         "older": snapshot.actions[-1].id if snapshot.has_older else None,
         "commands": snapshot.commands,
+        "count": _count(snapshot).data(),
+        "command_count": count.data() if (count := _command_count(snapshot)) else None,
     }
+
+
+def _count(snapshot: ActionSnapshot) -> ListCount:
+    """Return which entries are on the page. The log has no bound, so entries on other pages are not counted."""
+    shown = len(snapshot.actions)
+    if snapshot.query.before == MAX_ID:
+        return ListCount(shown, None if snapshot.has_older else shown)
+    return ListCount(shown, None if snapshot.has_older else shown, None, is_least=True)
+
+
+def _command_count(snapshot: ActionSnapshot) -> ListCount | None:
+    if snapshot.commands is None:
+        return None
+    return ListCount(len(snapshot.commands), max(snapshot.command_count, len(snapshot.commands)))
 
 
 def _kinds(snapshot: ActionSnapshot) -> list[tuple[str, Any]]:

@@ -7,6 +7,7 @@ from typing import Any
 from django_redis_components.dashboard.clients import shown_shards
 from django_redis_components.dashboard.deploy_marks import time_after_deploy
 from django_redis_components.dashboard.error_text import masked_error
+from django_redis_components.dashboard.failures.page import count_of
 from django_redis_components.dashboard.failures.snapshot import FailureGroup, FailureSnapshot
 from django_redis_components.dashboard.queues.data import task_data
 from django_redis_components.dashboard.snapshot import Snapshot
@@ -22,6 +23,7 @@ def failure_data(read: Snapshot[FailureSnapshot]) -> dict[str, Any]:
         "errors": [_failure(failure) for failure in snapshot.failures],
         "shown": snapshot.shown,
         "total": snapshot.total,
+        "count": count_of(snapshot).data(),
         "selected": _selected(snapshot.selected, snapshot) if snapshot.selected else None,
     }
 

@@ -28,6 +28,7 @@ from django_redis_components.dashboard.failures.snapshot import (
 )
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.links import Links
+from django_redis_components.dashboard.list_counts import ListCount
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues.listing import time_of
 from django_redis_components.dashboard.queues.task_list import TaskRow, TaskUrl, list_row
@@ -38,7 +39,7 @@ from django_redis_components.dashboard.queues.throughput import (
     SPARK_WIDTH,
     spark_path,
 )
-from django_redis_components.dashboard.side_filter import FilterGroup, filter_group
+from django_redis_components.dashboard.side_filter import FilterGroup, KnownCounts, filter_group
 from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
 from django_redis_components.taskqueue import ErrorSample
 from django_redis_components.taskqueue.shards import Shard
@@ -80,6 +81,7 @@ def build_page(snapshot: FailureSnapshot, links: Links) -> dict[str, Any]:
         gone = _("This error is not kept any more, or not in this queue.")
     return {
         "headline": _headline(snapshot),
+        "count": count_of(snapshot),
         "query": snapshot.query,
         "side": _side_filters(snapshot),
         "rows": [_row(failure, snapshot) for failure in snapshot.failures],
@@ -112,11 +114,23 @@ def _headline(snapshot: FailureSnapshot) -> str:
     errors = len(snapshot.failures)
     queue = snapshot.query.queue
     failed = sum(depth.failed for depth in snapshot.depths if not queue or depth.name == queue)
+    is_cut = len(snapshot.depths) >= MAX_QUEUES and not queue
     texts = [
-        ngettext("%(count)s error", "%(count)s errors", errors) % {"count": number(errors)},
-        ngettext("%(count)s failed task", "%(count)s failed tasks", failed) % {"count": number(failed)},
+        ngettext("%(count)s error", "%(count)s errors", errors)
+        % {"count": _at_least(errors, snapshot.total > snapshot.shown or is_cut)},
+        ngettext("%(count)s failed task", "%(count)s failed tasks", failed) % {"count": _at_least(failed, is_cut)},
     ]
     return " · ".join(texts)
+
+
+def count_of(snapshot: FailureSnapshot) -> ListCount:
+    """Return how many errors are listed. Errors of groups that are not read are not counted."""
+    shown = len(snapshot.failures)
+    return ListCount(shown, None if snapshot.total > snapshot.shown else shown)
+
+
+def _at_least(count: int, is_least: bool) -> str:
+    return f"≥ {number(count)}" if is_least else number(count)
 
 
 def _side_filters(snapshot: FailureSnapshot) -> list[FilterGroup]:
@@ -127,7 +141,9 @@ def _side_filters(snapshot: FailureSnapshot) -> list[FilterGroup]:
     failing += [part.queue for failure in snapshot.failures for part in failure.parts]  # whose tasks were retried since
 
     def group(slug: str, title: str, values: Iterable[str], counts: Mapping[str, int]) -> FilterGroup | None:
-        return filter_group(slug, title, values, getattr(query, slug), partial(_narrowed, query, slug), counts=counts)
+        return filter_group(
+            slug, title, values, getattr(query, slug), partial(_narrowed, query, slug), counts=KnownCounts(counts)
+        )
 
     times = {"15m": _("Last 15 minutes"), "1h": _("Last hour"), "midnight": _("Since midnight")}
     groups = [
@@ -202,6 +218,7 @@ def _detail(failure: FailureGroup, snapshot: FailureSnapshot, links: Links) -> d
     newest, sample, at = failure.newest, failure.sample, snapshot.at
     scans = snapshot.tasks.values()
     matched = sum(scan.matched for scan in scans)
+    tasks = _tasks(snapshot, links.task)
     is_whole = bool(scans) and len(scans) == len(failure.parts) and not any(scan.has_more for scan in scans)
     return {
         "fingerprint": newest.fingerprint,
@@ -218,7 +235,8 @@ def _detail(failure: FailureGroup, snapshot: FailureSnapshot, links: Links) -> d
         "panel": next(iter(marked(filter(None, [_panel(failure, at, links)]), snapshot.deploys)), None),
         "sample": _masked(sample) if sample else None,
         "sample_url": links.task(sample.task_id) if sample else "",
-        "tasks": [(row, links.task(row.task.id, "retry")) for row in _tasks(snapshot, links.task)],
+        "task_count": ListCount(min(len(tasks), matched), matched, is_least=not is_whole),
+        "tasks": [(row, links.task(row.task.id, "retry")) for row in tasks],
         "shards": ", ".join(dict.fromkeys(shard.name for shard in failure.shards)) if _has_shards() else "",
         "in_queues": [_in_queue(shard, name, newest.fingerprint, snapshot, links) for shard, name in snapshot.tasks],
         "not_scanned": _not_scanned(failure, snapshot),
@@ -265,7 +283,7 @@ def _in_queue(
             "total": number(scan.total),
         }
     url = links.queue(name, state="failed", error=group, **snapshot.query.span)
-    return _queue_text(name, shard), url, f"{'≥ ' if scan.has_more else ''}{number(scan.matched)}", scanned
+    return _queue_text(name, shard), url, _at_least(scan.matched, scan.has_more), scanned
 
 
 def _queues(failure: FailureGroup) -> str:

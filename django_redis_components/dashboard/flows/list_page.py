@@ -6,14 +6,13 @@ import dataclasses
 from datetime import datetime
 from typing import Any
 
-from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext, pgettext_lazy
 
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.clients import shown_shards
 from django_redis_components.dashboard.elements import Cell
-from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.list_counts import ListCount
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.shard_reads import of_shards
 from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
@@ -56,7 +55,9 @@ def _read() -> Flow[FlowsOfShards]:
 
 def data(snapshot: Snapshot[FlowsOfShards]) -> dict[str, Any]:
     """Return a snapshot as JSON."""
-    return {"unfinished": snapshot.value.total, "flows": [flow for _shard, flow in snapshot.value.flows]}
+    listing = snapshot.value
+    flows = [flow for _shard, flow in listing.flows]
+    return {"unfinished": listing.total, "count": _count(listing).data(), "flows": flows}
 
 
 def context(request: PageRequest, snapshot: Snapshot[FlowsOfShards]) -> dict[str, Any]:
@@ -71,11 +72,11 @@ def context(request: PageRequest, snapshot: Snapshot[FlowsOfShards]) -> dict[str
         )
         for shard, flow in listing.flows
     ]
-    note = ""
-    if len(rows) < listing.total:
-        counts = {"count": number(len(rows)), "total": number(listing.total)}
-        note = _("%(count)s of %(total)s unfinished flows") % counts
-    return {"note": note, **_TABLE.context(rows)}
+    return {"count": _count(listing), **_TABLE.context(rows)}
+
+
+def _count(listing: FlowsOfShards) -> ListCount:
+    return ListCount(len(listing.flows), listing.total)
 
 
 def _state(row: Row) -> Cell:

@@ -15,6 +15,7 @@ from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.elements import Cell, moment_cell, sentence
 from django_redis_components.dashboard.json_data import fields_of
+from django_redis_components.dashboard.list_counts import ListCount
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.problems import keyspace
 from django_redis_components.dashboard.problems.facts import is_watched, last_round_at
@@ -69,6 +70,7 @@ def context(request: PageRequest, read: Snapshot[Incidents]) -> dict[str, Any]:
     open_table = _table(at, _open_columns(request, at), empty)
     return {
         "open": open_table.context(read.value.open)["table"],
+        "counts": counts_of(read.value),
         "resolved": _table(at, _resolved_columns(at), _("No problem has been resolved yet.")).context(
             read.value.resolved
         )["table"],
@@ -79,11 +81,19 @@ def context(request: PageRequest, read: Snapshot[Incidents]) -> dict[str, Any]:
     }
 
 
+def counts_of(found: Incidents) -> dict[str, ListCount]:
+    """Return how many incidents are listed: all that are kept."""
+    return {
+        name: ListCount(len(rows), len(rows)) for name, rows in (("open", found.open), ("resolved", found.resolved))
+    }
+
+
 def incident_data(read: Snapshot[Incidents]) -> dict[str, Any]:
     """Return a snapshot as JSON data."""
     return {
         "open": [_data(each) for each in read.value.open],
         "resolved": [_data(each) for each in read.value.resolved],
+        "counts": {name: count.data() for name, count in counts_of(read.value).items()},
         "channels": [_channel_data(each) for each in read.value.channels],
         "checked_at": None if read.value.checked_at is None else moment(read.value.checked_at),
     }

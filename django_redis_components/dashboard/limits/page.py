@@ -13,6 +13,7 @@ from django.utils.translation import ngettext, pgettext
 
 from django_redis_components.core import keys
 from django_redis_components.core.circuit_breaker import breaker_for
+from django_redis_components.core.observability.catalog import MAX_NAMES
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.charts import ChartPanel, Point, bar_chart
@@ -22,7 +23,8 @@ from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.json_data import fields_of
 from django_redis_components.dashboard.limits import snapshot
 from django_redis_components.dashboard.limits.key_access import may_view_keys
-from django_redis_components.dashboard.limits.snapshot import LimitSnapshot
+from django_redis_components.dashboard.limits.snapshot import MAX_COUNTED, LimitSnapshot
+from django_redis_components.dashboard.list_counts import ListCount
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.parameters import too_long
 from django_redis_components.dashboard.table import Column, Table
@@ -71,6 +73,8 @@ def context(request: PageRequest, snapshot: LimitSnapshot) -> dict[str, Any]:
         "denied_keys": _denied_table(request, snapshot).context(counts.denied_keys if counts else [])["table"],
         "has_hidden_keys": not snapshot.shows_keys and _stores_text(),
         "is_uncounted": not snapshot.has_all_counts,
+        "count": _count(snapshot),
+        "not_counted": _not_counted(snapshot),
         "outages": [*_outages(snapshot.policies)],
     }
     return {"page": page}
@@ -85,7 +89,21 @@ def limit_data(snapshot: LimitSnapshot) -> dict[str, Any]:
             for each in snapshot.policies
         ],
         "state": _state(snapshot, decision) if decision is not None else None,
+        "count": _count(snapshot).data(),
     }
+
+
+def _count(snapshot: LimitSnapshot) -> ListCount:
+    """Return how many limits are listed. The catalog keeps `MAX_NAMES`, and forgets others."""
+    count = len(snapshot.policies)
+    return ListCount(count, count, is_least=count >= MAX_NAMES)
+
+
+def _not_counted(snapshot: LimitSnapshot) -> str:
+    """Return of how many limits the hits are read, unless they are of all."""
+    if len(snapshot.policies) <= MAX_COUNTED:
+        return ""
+    return _("Only the hits of the first %(count)s limits are read.") % {"count": number(MAX_COUNTED)}
 
 
 def verdict(decision: Decision) -> str:

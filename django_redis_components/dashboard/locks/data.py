@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from django_redis_components.dashboard.json_data import fields_of
+from django_redis_components.dashboard.locks.page import count_of
 from django_redis_components.dashboard.locks.scan import cursors_to_text
 from django_redis_components.dashboard.locks.snapshot import HolderState, LockSnapshot, ResourceState
 from django_redis_components.dashboard.snapshot import Snapshot
@@ -14,13 +15,14 @@ from django_redis_components.dashboard.snapshot import Snapshot
 def lock_data(read: Snapshot[LockSnapshot]) -> dict[str, Any]:
     """Return a snapshot. ``next`` is the value of ``?at=`` that continues the scan, "" at the end."""
     snapshot = read.value
-    scan = snapshot.scan
+    scan, count = snapshot.scan, count_of(snapshot)
     return {
         "using": snapshot.query.using,
         "held": [_state(state) for state in snapshot.states if snapshot.query.accepts(state)],
         "scanned": scan.scanned if scan else None,
         "keys": scan.total if scan else None,
         "not_shown": snapshot.not_shown,
+        "count": count.data() if count else None,
         "next": cursors_to_text(scan.cursors) if scan else "",
         "declared": snapshot.declared,
         "problem": snapshot.problem,

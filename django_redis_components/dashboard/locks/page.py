@@ -19,6 +19,7 @@ from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.elements import NO_VALUE, Cell, Link
 from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.list_counts import FoundCount, ListCount
 from django_redis_components.dashboard.locks import scan, snapshot
 from django_redis_components.dashboard.locks.resources import KINDS, KINDS_BY_COMPONENT, Resource
 from django_redis_components.dashboard.locks.snapshot import (
@@ -30,7 +31,7 @@ from django_redis_components.dashboard.locks.snapshot import (
 )
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.parameters import InvalidParameter, not_one_of
-from django_redis_components.dashboard.side_filter import FilterGroup, filter_group
+from django_redis_components.dashboard.side_filter import FilterGroup, KnownCounts, filter_group
 from django_redis_components.dashboard.snapshot import Snapshot
 from django_redis_components.dashboard.table import Column, Table
 
@@ -116,6 +117,7 @@ def context(request: PageRequest, read: Snapshot[LockSnapshot]) -> dict[str, Any
         "side": _side_filters(snapshot) if snapshot.scan else [],
         "empty": _empty_text(snapshot),
         "scanned": _scanned_text(snapshot),
+        "count": count_of(snapshot),
         "links": [*_links(snapshot)],
         "connections": _connection_links(query),
         "declared": _DECLARED.context(snapshot.declared)["table"],
@@ -136,7 +138,9 @@ def _side_filters(snapshot: LockSnapshot) -> list[FilterGroup]:
         counts = Counter(state.filtered[slug] for state in found)
         current = getattr(query, slug)
         values = sorted(counts, key=lambda value: labels[value]) if current or len(counts) > 1 else []
-        return filter_group(slug, title, values, current, lambda value: _query(query, **{slug: value}), labels, counts)
+        return filter_group(
+            slug, title, values, current, lambda value: _query(query, **{slug: value}), labels, KnownCounts(counts)
+        )
 
     groups = [
         group("kind", pgettext("of a lock", "kind"), {kind: kind_label(kind) for kind in KINDS}),
@@ -207,12 +211,11 @@ def _rows(state: ResourceState, using: str, url_of: Callable[[str], str]) -> Ite
 def _queue(state: ResourceState) -> dict[str, Any]:
     """Return the waiters of a resource: their table, and how many of all it has."""
     shown = [*enumerate(state.queue[:MAX_WAITER_ROWS], 1)]
-    counts = {"count": number(len(shown)), "total": number(state.waiters)}
     return {
         "id": f"drc-waiters-{state.resource.kind}",
         "kind": kind_label(state.resource.kind),
         "table": _WAITERS.context([(at, waiter, state.resource) for at, waiter in shown])["table"],
-        "count": _("%(count)s of %(total)s") % counts,
+        "count": ListCount(len(shown), max(state.waiters, len(shown))),
     }
 
 
@@ -301,6 +304,17 @@ def _scanned_text(snapshot: LockSnapshot) -> str:
     if found.cursors:
         return _("Scanned about %(scanned)s of %(total)s keys.") % counts
     return _("Scanned the last keys, about %(scanned)s of %(total)s.") % counts
+
+
+def count_of(snapshot: LockSnapshot) -> ListCount | FoundCount | None:
+    """Return which of the found resources are on the page; with a filter, how many of these match. None for a name."""
+    query, scanned = snapshot.query, snapshot.scan
+    if scanned is None:
+        return None
+    found, shown = len(scanned.items), len(snapshot.states)
+    if query.kind or query.waiters:
+        return FoundCount(sum(map(query.accepts, snapshot.states)), shown, found, query.skip)
+    return ListCount(shown, found, query.skip, is_least=bool(scanned.cursors or query.cursors))
 
 
 def _links(snapshot: LockSnapshot) -> Iterable[Link]:

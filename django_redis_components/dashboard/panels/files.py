@@ -10,10 +10,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from django_redis_components.core.gather import gather, raise_if_all_failed
-from django_redis_components.core.observability.catalog import names_flow, objects
+from django_redis_components.core.observability.catalog import MAX_NAMES, names_flow, objects
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard.elements import Cell
 from django_redis_components.dashboard.formats import listed, number, percent
+from django_redis_components.dashboard.list_counts import ListCount
 from django_redis_components.dashboard.panel import Panel
 from django_redis_components.dashboard.panels.not_read import not_read
 from django_redis_components.dashboard.table import Column, Table
@@ -68,7 +69,12 @@ class FilesPanel(Panel):
         """Return the rows of both tables."""
         read = [row.info for row in value if row.info is not None]
         files = _FILES.context((info.name, file) for info in read for file in info.files)
-        return {**_CHANNELS.context(value), "files": files["table"]}
+        return {
+            **_CHANNELS.context(value),
+            "files": files["table"],
+            "count": ListCount(len(value), len(value), is_least=len(value) >= MAX_NAMES),
+            "file_count": ListCount(len(files["table"].rows), sum(info.file_count for info in read)),
+        }
 
 
 def _row(channel: FileChannel, info: ChannelInfo | None, note: str) -> ChannelRow:

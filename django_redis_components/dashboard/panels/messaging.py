@@ -14,11 +14,13 @@ from django_redis_components.core.protocol import Batch, Call, Command, Flow, Re
 from django_redis_components.dashboard.display_names import Kind, Names
 from django_redis_components.dashboard.elements import Cell
 from django_redis_components.dashboard.formats import listed, number
+from django_redis_components.dashboard.list_counts import CountedRows
 from django_redis_components.dashboard.panel import NamingPanel, Panel
 from django_redis_components.dashboard.problems.watched.messages import FLOOD_PER_MINUTE, top_sender
 from django_redis_components.dashboard.table import Column, Table
 from django_redis_components.messaging import keyspace
 from django_redis_components.messaging.scripts import SUMMARY
+from django_redis_components.messaging.user_index import MAX_INDEXED
 
 #: Names that are read, the latest: 3 commands for each chat, 4 for each mailbox, 1 for each broadcast.
 MAX_CHATS, MAX_MAILBOXES, MAX_BROADCASTS = 12, 8, 12
@@ -101,18 +103,6 @@ class BroadcastRow:
     subscribers: int
 
 
-class Listed(list[Row]):
-    """The rows that are shown. `total` is the number of names in the index, 1,000 at most."""
-
-    total = 0
-
-    def note(self, text: str) -> str:
-        """Return a note with the numbers of the rows and of all; "" if no more is left."""
-        if self.total <= len(self):
-            return ""
-        return text % {"shown": number(len(self)), "total": number(self.total)}
-
-
 class ChatsPanel(NamingPanel):
     """The newest chats."""
 
@@ -122,24 +112,23 @@ class ChatsPanel(NamingPanel):
     order = 10
     template_name = _TABLE
 
-    def read(self) -> Flow[Listed[ChatRow]]:
+    def read(self) -> Flow[CountedRows[ChatRow]]:
         """Read the newest chats in two round trips."""
         rows = yield from _read_each("all", MAX_CHATS, _chat_requests, _chat_row)
         return rows
 
-    def ids(self, value: Listed[ChatRow]) -> dict[Kind, list[str]]:
+    def ids(self, value: CountedRows[ChatRow]) -> dict[Kind, list[str]]:
         """Return the chats, the senders of floods, and the members who have read least."""
         return {
             "chat": [row.id for row in value],
             "user": [*_senders(value), *(member for row in value for member in row.lag)],
         }
 
-    def named_context(self, value: Listed[ChatRow], names: Names) -> dict[str, Any]:
+    def named_context(self, value: CountedRows[ChatRow], names: Names) -> dict[str, Any]:
         """Return the table."""
-        note = value.note(_("%(shown)s of %(total)s chats, the newest."))
         table = Table(
             [*_chat_columns(names), *_flood_column(value, names)],
-            note=" ".join(filter(None, [note, _("Members who have read least are listed.")])),
+            note=value.note(_("Newest first."), _("Members who have read least are listed.")),
             empty=_("There are no chats."),
         )
         return table.context(value)
@@ -154,20 +143,19 @@ class MailboxesPanel(NamingPanel):
     order = 15
     template_name = _TABLE
 
-    def read(self) -> Flow[Listed[MailboxRow]]:
+    def read(self) -> Flow[CountedRows[MailboxRow]]:
         """Read the newest mailboxes in two round trips."""
         rows = yield from _read_each("mailboxes", MAX_MAILBOXES, _mailbox_requests, _mailbox_row)
         return rows
 
-    def ids(self, value: Listed[MailboxRow]) -> dict[Kind, list[str]]:
+    def ids(self, value: CountedRows[MailboxRow]) -> dict[Kind, list[str]]:
         """Return the owners, and the senders of floods."""
         return {"user": [*_senders(value), *(row.owner for row in value)]}
 
-    def named_context(self, value: Listed[MailboxRow], names: Names) -> dict[str, Any]:
+    def named_context(self, value: CountedRows[MailboxRow], names: Names) -> dict[str, Any]:
         """Return the table."""
-        note = value.note(_("%(shown)s of %(total)s mailboxes, the newest."))
         columns = [*_mailbox_columns(names), *_flood_column(value, names)]
-        return Table(columns, note=note, empty=_("There are no mailboxes.")).context(value)
+        return Table(columns, note=value.note(_("Newest first.")), empty=_("There are no mailboxes.")).context(value)
 
 
 class BroadcastsPanel(Panel):
@@ -179,15 +167,14 @@ class BroadcastsPanel(Panel):
     order = 20
     template_name = _TABLE
 
-    def read(self) -> Flow[Listed[BroadcastRow]]:
+    def read(self) -> Flow[CountedRows[BroadcastRow]]:
         """Read the subscribers in two round trips."""
         rows = yield from _read_each("broadcasts", MAX_BROADCASTS, _broadcast_requests, _broadcast_row)
         return rows
 
-    def context(self, value: Listed[BroadcastRow]) -> dict[str, Any]:
+    def context(self, value: CountedRows[BroadcastRow]) -> dict[str, Any]:
         """Return the table."""
-        note = value.note(_("%(shown)s of %(total)s channels, those with the latest subscriptions."))
-        note = " ".join(filter(None, [note, _("A process subscribes once.")]))
+        note = value.note(_("Those with the latest subscriptions first."), _("A process subscribes once."))
         empty = _("No process has subscribed to a broadcast.")
         return Table(_BROADCASTS, note=note, empty=empty).context(value)
 
@@ -197,7 +184,7 @@ def _read_each(
     limit: int,
     requests_of: Callable[[str], Sequence[Call | Command]],
     row_of: Callable[[str, Sequence[Any]], Row | None],
-) -> Flow[Listed[Row]]:
+) -> Flow[CountedRows[Row]]:
     """Read the latest names of an index, then each of them in one batch. Those that do not exist have no row."""
     key = keyspace.index_key(kind)
     found, total = yield Batch([Read("ZREVRANGE", key, 0, limit - 1), Read("ZCARD", key)])
@@ -205,8 +192,8 @@ def _read_each(
     replies = (yield Batch([request for name in names for request in requests_of(name)])) if names else []
     size = len(replies) // max(len(names), 1)
     rows = [row_of(name, replies[at * size : (at + 1) * size]) for at, name in enumerate(names)]
-    listed_rows = Listed(row for row in rows if row is not None)
-    listed_rows.total = total - rows.count(None)
+    listed_rows = CountedRows(row for row in rows if row is not None)
+    listed_rows.total, listed_rows.is_least = total - rows.count(None), total >= MAX_INDEXED
     return listed_rows
 
 

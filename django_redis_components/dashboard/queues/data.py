@@ -9,10 +9,9 @@ from django_redis_components.dashboard.error_text import masked_error
 from django_redis_components.dashboard.json_data import fields_of, metrics_data, quantiles_data
 from django_redis_components.dashboard.queues.listing import time_of
 from django_redis_components.dashboard.queues.snapshot import QueueSnapshot
-from django_redis_components.dashboard.queues.task_list import attempts_of
+from django_redis_components.dashboard.queues.task_list import attempts_of, count_of, workers_of
 from django_redis_components.dashboard.snapshot import Snapshot
 from django_redis_components.taskqueue import ErrorGroup
-from django_redis_components.taskqueue.record import TaskRecord
 from django_redis_components.taskqueue.store.scan import MAX_MESSAGE, ScannedTask
 
 
@@ -52,20 +51,12 @@ def task_data(task: ScannedTask) -> dict[str, Any]:
         "arguments_bytes": task.size,
         "are_arguments_clipped": task.is_clipped,
         "duration_s": task.duration,
-        "worker_ids": _workers_of(record),
+        "worker_ids": workers_of(record),
         "version": task.version or None,
         "attempts": attempts_of(record),
         **{name: time_of(record, name) for name in ("enqueued_at", "run_after", "last_attempted_at", "finished_at")},
         "error": {"class": task.error_class, "message": masked_error(task.error_text)} if task.error_class else None,
     }
-
-
-def _workers_of(record: TaskRecord[Any]) -> list[str]:
-    """Return the workers that ran the task; none if the record is corrupt."""
-    try:
-        return record.worker_ids
-    except ValueError:
-        return []
 
 
 def _listing_data(snapshot: QueueSnapshot) -> dict[str, Any] | None:
@@ -79,6 +70,7 @@ def _listing_data(snapshot: QueueSnapshot) -> dict[str, Any] | None:
         "total": listing.total,
         "start": listing.start,
         "scanned": listing.scanned,
+        "count": count_of(listing).data(),
         "older": listing.last if listing.has_more else None,
         "newer": listing.first or None,
         "tasks": [

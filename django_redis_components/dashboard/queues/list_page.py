@@ -12,7 +12,8 @@ from django.utils.translation import gettext as _
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.json_data import queue_data
-from django_redis_components.dashboard.overview.queue_table import MAX_TEXT, QueueQuery, queue_page
+from django_redis_components.dashboard.list_counts import ListCount
+from django_redis_components.dashboard.overview.queue_table import MAX_TEXT, PAGE_SIZE, QueueQuery, queue_page
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.shard_reads import of_shards
 from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
@@ -56,7 +57,9 @@ def _read() -> Flow[QueueListing]:
 def data(snapshot: Snapshot[QueueListing]) -> dict[str, Any]:
     """Return a snapshot as JSON, with all queues."""
     overview = snapshot.value.overview
-    return {"queues": [queue_data(queue, overview) for queue in overview.queues]}
+    known = len(overview.queues)
+    count = ListCount(known, known, is_least=known >= MAX_QUEUES)
+    return {"queues": [queue_data(queue, overview) for queue in overview.queues], "count": count.data()}
 
 
 def context(request: PageRequest, snapshot: Snapshot[QueueListing]) -> dict[str, Any]:
@@ -68,9 +71,19 @@ def context(request: PageRequest, snapshot: Snapshot[QueueListing]) -> dict[str,
         "query": request.query,
         "queues": queue_page(overview, request.query, request.links, snapshot.value.by_shard),
         "has_queues": bool(overview.queues),
+        "count": _count(overview, request.query),
         "notes": _notes(overview),
         "parameters": kept,
     }
+
+
+def _count(overview: TaskQueueOverview, query: QueueQuery) -> ListCount | None:
+    """Return how many queues are on the page if it has all that match; else the note of the table says it."""
+    known = len(overview.queues)
+    matching = sum(query.text.lower() in queue.name.lower() for queue in overview.queues)
+    if matching > PAGE_SIZE or matching < known:
+        return None
+    return ListCount(known, known)
 
 
 def _notes(overview: TaskQueueOverview) -> list[str]:

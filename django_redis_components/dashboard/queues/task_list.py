@@ -9,24 +9,27 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext, pgettext
+from django.utils.translation import pgettext
 
 from django_redis_components.core.settings import conf
+from django_redis_components.core.text import has_part
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.arguments import arguments_text
 from django_redis_components.dashboard.elements import NO_VALUE, Link, TaskLine
 from django_redis_components.dashboard.error_text import masked_error
 from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.list_counts import FoundCount, ListCount
 from django_redis_components.dashboard.queues.listing import BY_DUE_TIME, TaskListing, time_of
 from django_redis_components.dashboard.queues.new_names import new_names
 from django_redis_components.dashboard.queues.snapshot import QueueSnapshot
 from django_redis_components.dashboard.queues.task_query import FILTERS, PAGE_SIZE, TaskQuery
-from django_redis_components.dashboard.side_filter import FilterGroup, filter_group, version_names
+from django_redis_components.dashboard.side_filter import FilterGroup, FoundCounts, filter_group, version_names
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.defaults import options_to_show
 from django_redis_components.taskqueue.record import TaskRecord
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.stats.deploys import Deploy
+from django_redis_components.taskqueue.stats.workers import host_of
 from django_redis_components.taskqueue.store.finished import FINISHED
 from django_redis_components.taskqueue.store.scan import MAX_MESSAGE, STATES, ScannedTask
 
@@ -133,7 +136,7 @@ def task_list(snapshot: QueueSnapshot, listing: TaskListing, url_in: UrlIn) -> d
         "has_durations": state == "successful",
         "has_errors": state in ("failed", "retrying"),
         "empty": _empty_text(listing),
-        "scanned": _scanned_text(listing),
+        "count": count_of(listing),
         "newer": newer,
         "older": older,
         "newer_label": _("Back to the first") if is_first_only else _("Earlier") if is_by_time else _("Newer"),
@@ -150,15 +153,17 @@ def task_list(snapshot: QueueSnapshot, listing: TaskListing, url_in: UrlIn) -> d
 def _side_filters(snapshot: QueueSnapshot) -> list[FilterGroup]:
     """Return the filters beside the list. Tasks that no worker has run have neither version nor host."""
     query, queue = snapshot.query, snapshot.depth.name
+    counts = found_counts(snapshot.listing.tasks, is_whole=is_whole_list(snapshot.listing)) if snapshot.listing else {}
 
     def group(slug: str, title: str, values: Iterable[str]) -> FilterGroup | None:
         def query_of(value: str) -> str:
             return query.encoded(**{slug: value, "cursor": ""})
 
-        return filter_group(slug, title, values, getattr(query, slug), query_of)
+        return filter_group(slug, title, values, getattr(query, slug), query_of, counts=counts.get(slug))
 
     known = [task.name for task in registry.all_tasks() if options_to_show(task).queue_name == queue]
-    names = [*(task.name for task in snapshot.minutes.tasks), *sorted(known)]
+    listed = sorted({task.record.name for task in snapshot.listing.tasks}) if snapshot.listing else []
+    names = [*(task.name for task in snapshot.minutes.tasks), *listed, *sorted(known)]
     has_workers = query.state in RUN_STATES
     groups = [
         group("name", _("task name"), names),
@@ -166,6 +171,22 @@ def _side_filters(snapshot: QueueSnapshot) -> list[FilterGroup]:
         group("host", pgettext("of a worker", "host"), snapshot.hosts if has_workers else ()),
     ]
     return [each for each in groups if each is not None]
+
+
+def is_whole_list(listing: TaskListing) -> bool:
+    """Return whether a page has all tasks of the list, or all that match."""
+    return not listing.start and not listing.has_more
+
+
+def found_counts(tasks: Sequence[ScannedTask], *, is_whole: bool) -> dict[str, FoundCounts]:
+    """Return how many tasks on a page have each name, of which a filter is a part, each version and each host."""
+    versions = [task.version for task in tasks]
+    hosts = [host_of(ids[-1]) if (ids := workers_of(task.record)) else "" for task in tasks]
+    return {
+        "name": FoundCounts([task.record.name for task in tasks], is_whole, has_part),
+        "version": FoundCounts(versions, is_whole and all(versions)),  # "" is not known
+        "host": FoundCounts(hosts, is_whole and all(hosts)),
+    }
 
 
 def _presets(query: TaskQuery, deploys: Sequence[Deploy]) -> list[Link]:
@@ -256,6 +277,14 @@ def attempts_of(record: TaskRecord[Any]) -> int | None:
         return None
 
 
+def workers_of(record: TaskRecord[Any]) -> list[str]:
+    """Return the workers that ran the task; none if the record is corrupt."""
+    try:
+        return record.worker_ids
+    except ValueError:
+        return []
+
+
 def _since(then: datetime | None, at: datetime) -> str:
     return NO_VALUE if then is None else formats.age((at - then).total_seconds())
 
@@ -278,24 +307,11 @@ def _empty_text(listing: TaskListing) -> str:
     return _("No tasks in this state.")
 
 
-def _scanned_text(listing: TaskListing) -> str:
-    """Return how far a search has looked, or which part of the list is shown."""
-    total = number(listing.total)
+def count_of(listing: TaskListing) -> ListCount | FoundCount:
+    """Return how far a search has looked, and what it found there; else which part of the list is shown."""
     if listing.is_search:
-        past = {"scanned": number(listing.start + listing.scanned), "total": total, "count": number(len(listing.tasks))}
-        return (
-            ngettext(
-                "Scanned %(scanned)s of %(total)s: %(count)s matches here.",
-                "Scanned %(scanned)s of %(total)s: %(count)s match here.",
-                len(listing.tasks),
-            )
-            % past
-        )
-    if not listing.scanned:
-        return ""
-    last = listing.start + listing.scanned
-    span = {"first": number(listing.start + 1), "last": number(last), "total": total}
-    return _("%(first)s to %(last)s of %(total)s") % span
+        return FoundCount(len(listing.tasks), listing.scanned, listing.total, listing.start)
+    return ListCount(listing.scanned, listing.total, listing.start)
 
 
 def sample(tasks: Iterable[ScannedTask], at: datetime, url_of: TaskUrl) -> list[TaskLine]:

@@ -22,6 +22,7 @@ from django_redis_components.dashboard.elements import NO_VALUE, Cell, anchor_of
 from django_redis_components.dashboard.flows.states import state_label
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.links import Links
+from django_redis_components.dashboard.list_counts import FoundCount, ListCount
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.parameters import too_long
 from django_redis_components.dashboard.schedules.calendar import runs_by_hour, times_label
@@ -43,6 +44,14 @@ LABEL_EVERY = 6
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ScheduleQuery:
+    """Which schedules the page shows: those with a part of the name, after a name."""
+
+    part: str = ""
+    after: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class SchedulePageData:
     """The schedules of all shards that the page shows, and how many scheduled tasks are due in each hour.
 
@@ -50,17 +59,10 @@ class SchedulePageData:
         shards: the shard of each schedule, by name; "" if the page shows one.
     """
 
+    query: ScheduleQuery
     found: ScheduleSnapshot
     due: DueCounts
     shards: dict[str, str]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ScheduleQuery:
-    """Which schedules the page shows: those with a part of the name, after a name."""
-
-    part: str = ""
-    after: str = ""
 
 
 def parse(request: PageRequest) -> ScheduleQuery:
@@ -85,7 +87,7 @@ def _read(query: ScheduleQuery) -> Flow[SchedulePageData]:
     )
     own = {id(info): shard.name for shard, (part, _due) in parts.items() for info in part.schedules}
     shards = {info.name: own[id(info)] if len(shown_shards().shards) > 1 else "" for info in shown.schedules}
-    return SchedulePageData(shown, merged_due([due for _found, due in parts.values()]), shards)
+    return SchedulePageData(query, shown, merged_due([due for _found, due in parts.values()]), shards)
 
 
 def _read_shard(query: ScheduleQuery, shard: Shard) -> Flow[tuple[ScheduleSnapshot, DueCounts]]:
@@ -108,16 +110,20 @@ def context(request: PageRequest, snapshot: Snapshot[SchedulePageData]) -> dict[
         "next": following,
         "first": urlencode(part),
         "has_search": found.total > len(found.schedules) or bool(query.part or query.after),
-        "shown": _shown(found),
+        "count": _count(found, query),
     }
 
 
-def _shown(found: ScheduleSnapshot) -> str:
-    """Return how many of the schedules are on the page, unless it has all."""
-    if len(found.schedules) >= found.total:
-        return ""
-    counts = {"shown": number(len(found.schedules)), "count": number(found.total)}
-    return _("%(shown)s of %(count)s schedules") % counts
+def _count(found: ScheduleSnapshot, query: ScheduleQuery) -> ListCount | FoundCount:
+    """Return which part of the schedules is on the page. Those that match are counted if one page has all of them."""
+    shown, start = len(found.schedules), None if query.after else 0
+    if not query.part:
+        return ListCount(shown, found.total, start)
+    if found.has_more:
+        return ListCount(shown, None, start)
+    if query.after:
+        return ListCount(shown, shown, start, is_least=True)
+    return FoundCount(shown, found.total, found.total)
 
 
 def schedule_data(snapshot: Snapshot[SchedulePageData]) -> dict[str, Any]:
@@ -125,6 +131,7 @@ def schedule_data(snapshot: Snapshot[SchedulePageData]) -> dict[str, Any]:
     return {
         "schedules": snapshot.value.found.schedules,
         "total": snapshot.value.found.total,
+        "count": _count(snapshot.value.found, snapshot.value.query).data(),
         "due": {"first_at": snapshot.value.due.first_at, "hours": snapshot.value.due.counts},
     }
 

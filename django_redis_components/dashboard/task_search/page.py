@@ -15,10 +15,11 @@ from django.utils.translation import ngettext, pgettext
 from django_redis_components.dashboard.clients import shown_shards
 from django_redis_components.dashboard.elements import Link
 from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.list_counts import FoundCount
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.queues.data import task_data
-from django_redis_components.dashboard.queues.task_list import TaskRow, list_row, state_labels
-from django_redis_components.dashboard.side_filter import FilterGroup, filter_group, version_names
+from django_redis_components.dashboard.queues.task_list import TaskRow, found_counts, list_row, state_labels
+from django_redis_components.dashboard.side_filter import FilterGroup, FoundCounts, filter_group, version_names
 from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
 from django_redis_components.dashboard.task_search.query import SearchQuery
 from django_redis_components.dashboard.task_search.snapshot import SearchHit, SearchSnapshot, search
@@ -79,7 +80,8 @@ def context(request: PageRequest, snapshot: Snapshot[SearchSnapshot]) -> dict[st
         "has_shards": has_shards,
         "helps": helps,
         "side": _side_filters(query, found, labels),
-        "searched": "" if query.is_empty or query.problem else _searched_text(found),
+        "count": None if query.is_empty or query.problem else _count(found),
+        "queue_count": _queue_count(found),
         "is_cut": _("Not all queues are searched. Name one: queue:…") if found.is_cut else "",
         "more": query.continued(found.after, found.searched) if found.after else "",
         "suggested": [f"{each.prefix}:{link.label}" for each in helps for link in each.links],
@@ -96,6 +98,7 @@ def data(snapshot: Snapshot[SearchSnapshot]) -> dict[str, Any]:
             "id": found.task_id or None,
             "total": found.total,
             "searched": found.searched,
+            "count": _count(found).data(),
             "next": found.query.continued(found.after, found.searched) if found.after else None,
             "tasks": [
                 {"queue": hit.queue, "state": hit.state, **task_data(hit.task), **_shard(hit)} for hit in found.hits
@@ -108,29 +111,39 @@ def _shard(hit: SearchHit) -> dict[str, str]:
     return {"shard": hit.shard.name} if len(shown_shards().shards) > 1 else {}
 
 
-def _searched_text(found: SearchSnapshot) -> str:
+def _count(found: SearchSnapshot) -> FoundCount:
+    """Return how many tasks this page has found, and at which it has looked."""
+    start = min(found.query.searched, found.searched)
+    return FoundCount(len(found.hits), found.searched - start, found.total, start)
+
+
+def _queue_count(found: SearchSnapshot) -> str:
     queues = len(found.queues)
-    numbers = {"searched": number(found.searched), "total": number(found.total), "queues": number(queues)}
-    text = ngettext(
-        "Searched %(searched)s of %(total)s tasks in %(queues)s queue.",
-        "Searched %(searched)s of %(total)s tasks in %(queues)s queues.",
-        queues,
-    )
-    return text % numbers
+    text = ngettext("tasks in %(count)s queue", "tasks in %(count)s queues", queues)
+    return text % {"count": number(queues)}
 
 
 def _side_filters(query: SearchQuery, found: SearchSnapshot, labels: dict[str, str]) -> list[FilterGroup]:
     """Return the filters beside the list."""
+    is_whole = not query.is_empty and not query.problem and not query.after and found.after is None and not found.is_cut
+    counts = found_counts([hit.task for hit in found.hits], is_whole=is_whole)
 
     def group(prefix: str, title: str, values: Iterable[str], **more: Any) -> FilterGroup | None:
         return filter_group(
-            prefix, title, values, query.values.get(prefix, ""), partial(query.with_word, prefix), **more
+            prefix,
+            title,
+            values,
+            query.values.get(prefix, ""),
+            partial(query.with_word, prefix),
+            **{"counts": counts.get(prefix), **more},
         )
 
     names = [*(hit.task.record.name for hit in found.hits), *sorted(registry.names())]
+    states = FoundCounts([hit.state for hit in found.hits], is_whole)
+    queues = FoundCounts([hit.queue for hit in found.hits], is_whole)
     groups = [
-        group("state", pgettext("of a task", "state"), STATES, labels=labels),
-        group("queue", pgettext("of a task", "queue"), found.queues),
+        group("state", pgettext("of a task", "state"), STATES, labels=labels, counts=states),
+        group("queue", pgettext("of a task", "queue"), found.queues, counts=queues),
         group("name", _("task name"), names),
         group("version", pgettext("of the code", "version"), version_names(found.deploys)),
         group("host", pgettext("of a worker", "host"), found.hosts),

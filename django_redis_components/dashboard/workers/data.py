@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from django_redis_components.dashboard.json_data import fields_of
+from django_redis_components.dashboard.list_counts import ListCount
 from django_redis_components.dashboard.snapshot import Snapshot
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo, WorkerRun
 from django_redis_components.taskqueue.stats.workers import MAX_LISTED, WorkerPage
@@ -22,6 +23,7 @@ def worker_data(snapshot: Snapshot[WorkerPage]) -> dict[str, Any]:
         "total": listed.total,
         "live": listed.live,
         "matched": listed.matched,
+        "count": ListCount(len(listed.workers), listed.matched, None).data(),
         "is_cut_off": listed.total >= MAX_LISTED,
         "workers": [_worker(worker, listed) for worker in listed.workers],
         "waiting_commands": listed.pending_commands,

@@ -15,10 +15,11 @@ from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.clients import shown_shards
 from django_redis_components.dashboard.elements import NO_VALUE, Tile
 from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.list_counts import FoundCount, ListCount
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.parameters import not_one_of, too_long
 from django_redis_components.dashboard.shard_reads import of_shards
-from django_redis_components.dashboard.side_filter import FilterGroup, filter_group
+from django_redis_components.dashboard.side_filter import FilterGroup, KnownCounts, filter_group
 from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
 from django_redis_components.dashboard.workers.rows import RowBuilder
 from django_redis_components.taskqueue.stats.merging import merged_workers_page
@@ -81,7 +82,8 @@ def context(request: PageRequest, snapshot: Snapshot[WorkerPage]) -> dict[str, A
         "is_first": not query.after,
         "side": _side_filters(listed, query),
         "is_filtered": query.wanted != WorkerFilter(),
-        "notes": [text for text in (_shown(listed), cut_off if listed.total >= MAX_LISTED else "") if text],
+        "counts": counts_of(listed, query),
+        "notes": [cut_off] if listed.total >= MAX_LISTED else [],
     }
     return {"page": page}
 
@@ -93,7 +95,13 @@ def _side_filters(listed: WorkerPage, query: WorkerQuery) -> list[FilterGroup]:
         counts, current = listed.counts[slug], getattr(query.wanted, slug)
         values = [*counts] if current or len(counts) > 1 else []
         return filter_group(
-            slug, title, values, current, lambda value: query.encoded(**{slug: value, "after": ""}), labels, counts
+            slug,
+            title,
+            values,
+            current,
+            lambda value: query.encoded(**{slug: value, "after": ""}),
+            labels,
+            KnownCounts(counts),
         )
 
     states = {"alive": pgettext("worker", "alive"), "lost": pgettext("worker", "lost")}
@@ -105,12 +113,13 @@ def _side_filters(listed: WorkerPage, query: WorkerQuery) -> list[FilterGroup]:
     return [each for each in groups if each is not None]
 
 
-def _shown(listed: WorkerPage) -> str:
-    """Return how many of the workers are on the page, unless it has all."""
-    if len(listed.workers) >= listed.total:
-        return ""
-    numbers = {"shown": number(len(listed.workers)), "count": number(listed.total)}
-    return _("%(shown)s of %(count)s workers") % numbers
+def counts_of(listed: WorkerPage, query: WorkerQuery) -> list[ListCount | FoundCount]:
+    """Return which part of the workers is on the page, and how many of all pass the filter."""
+    start = None if query.after else 0
+    if query.wanted == WorkerFilter():
+        return [ListCount(len(listed.workers), listed.total, start)]
+    found = FoundCount(listed.matched, listed.total, listed.total)
+    return [*([ListCount(len(listed.workers), listed.matched, start)] if listed.matched else []), found]
 
 
 def _tiles(listed: WorkerPage, *, is_part: bool) -> Iterable[Tile]:

@@ -113,7 +113,7 @@ def test_search_finds_tasks_of_all_shards_page_by_page(shards: TwoShards, settin
     assert sorted(each["id"] for page in pages for each in page["tasks"]) == sorted([*before, *after])
     assert [len(page["tasks"]) for page in pages] == [50, 30]
     html = admin_client.get(QUEUE, {"name": "note"}).content.decode()
-    assert "Scanned 50 of 80: 50 match here." in text_of(html)
+    assert "50 found in the first 50 of 80" in text_of(html)
 
 
 def test_list_without_a_shard_that_is_away(shards: TwoShards, settings: Any, admin_client: Client) -> None:
