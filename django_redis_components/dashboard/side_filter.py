@@ -12,8 +12,9 @@ from django_redis_components.dashboard.elements import Link
 from django_redis_components.dashboard.formats import number
 from django_redis_components.taskqueue.stats.deploys import Deploy
 
-#: Most values of a group.
-MAX_VALUES = 20
+#: Most values of a group, and characters of each: a link has the value twice. Only the name in a corrupt record is as
+#: long.
+MAX_VALUES, MAX_CHARACTERS = 20, 500
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ def filter_group(
         labels: of the values that are shown as something else.
         counts: how many objects of the list have a value; None if that is not known.
     """
-    listed = [value for value in dict.fromkeys(values) if value]
+    listed = [value for value in dict.fromkeys(values) if 0 < len(value) <= MAX_CHARACTERS]
     if current and current not in listed[:MAX_VALUES]:
         listed = [current, *(value for value in listed if value != current)]
     if not listed:
