@@ -263,8 +263,12 @@ def _check_scopes(source: RegisteredIndex) -> None:
 
 
 def unregister(name: str) -> None:
-    """Remove a name. An unknown name is ignored."""
-    if source := _sources.pop(name, None):
+    """Remove a name. An unknown name is ignored.
+
+    Raises:
+        TypeError: not a name.
+    """
+    if source := _sources.pop(check_string(name, "name"), None):
         source._disconnect()
 
 

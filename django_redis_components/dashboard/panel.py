@@ -15,7 +15,7 @@ from django.template import TemplateDoesNotExist
 from django.template.loader import get_template
 from django.utils.module_loading import import_string
 
-from django_redis_components.core.arguments import check_int
+from django_redis_components.core.arguments import check_int, check_string
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import pages
 from django_redis_components.dashboard.display_names import Kind, Names
@@ -145,8 +145,12 @@ def register_panel(panel_class: type[P]) -> type[P]:
 
 
 def unregister_panel(name: str) -> None:
-    """Remove a panel. An unknown name is ignored."""
-    _own.pop(name, None)
+    """Remove a panel. An unknown name is ignored.
+
+    Raises:
+        TypeError: not a name.
+    """
+    _own.pop(check_string(name, "name"), None)
     _panels.pop(name, None)
 
 

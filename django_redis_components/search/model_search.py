@@ -11,7 +11,7 @@ from typing import Any
 
 from django.db import models, router
 
-from django_redis_components.core.arguments import check_progress, check_sequence, short_repr
+from django_redis_components.core.arguments import check_progress, check_sequence, check_string, short_repr
 from django_redis_components.core.client import connections
 from django_redis_components.core.model_changes import (
     CHUNK,
@@ -289,8 +289,12 @@ def register(kind: type[ModelSearch], **options: Any) -> ModelSearch:
 
 
 def unregister(name: str) -> None:
-    """Remove a name. An unknown name is ignored."""
-    if search := _searches.pop(name, None):
+    """Remove a name. An unknown name is ignored.
+
+    Raises:
+        TypeError: not a name.
+    """
+    if search := _searches.pop(check_string(name, "name"), None):
         search._changes.disconnect()
 
 

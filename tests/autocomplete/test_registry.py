@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.core.checks import run_checks
 
-from django_redis_components import checks
+from django_redis_components import checks, search
 from django_redis_components.autocomplete import (
     AutocompleteInput,
     PrefixIndex,
@@ -21,6 +22,7 @@ from django_redis_components.autocomplete import (
 )
 from django_redis_components.autocomplete.checks import NO_VIEW_ID, UNKNOWN_INDEX_ID, check_widgets
 from django_redis_components.autocomplete.registry import read_scope, sign_scope
+from django_redis_components.dashboard.panel import unregister_panel
 
 
 def test_registered_index_is_found_until_unregistered() -> None:
@@ -34,6 +36,12 @@ def test_registered_index_is_found_until_unregistered() -> None:
     with pytest.raises(UnknownIndex) as raised:
         get_index("contacts")
     assert raised.value.name == "contacts"
+
+
+@pytest.mark.parametrize("remove", [unregister, search.unregister, unregister_panel])
+def test_name_of_what_is_unregistered_must_be_a_string(remove: Callable[[Any], None]) -> None:
+    with pytest.raises(TypeError, match=r"^name=.*: expected a string\.$"):
+        remove(RegisteredIndex("contacts"))
 
 
 def test_custom_source_can_be_registered() -> None:

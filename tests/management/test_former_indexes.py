@@ -63,9 +63,9 @@ def former(redis_server: Store) -> Iterator[Store]:
         redis_server.raw.set(f"{redis_server.prefix}x:search:{{notes}}:v1:state", "")
         yield redis_server
     finally:
-        search.unregister(registered[0])
+        search.unregister(registered[0].name)
         for each in registered[1:]:
-            autocomplete.unregister(each)
+            autocomplete.unregister(each.name)
 
 
 def keys_of(store: Store) -> set[str]:
@@ -113,7 +113,7 @@ def test_index_of_a_model_with_another_stemmer_is_a_former_one(redis_server: Sto
 
         [row] = command_data("redis", "migrate")["indexes"]
     finally:
-        search.unregister(stemmed)
+        search.unregister(stemmed.name)
 
     assert (row["name"], row["reads"]) == ("auth.user", f"{row['stored']}-english")
 
