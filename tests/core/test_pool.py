@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -67,6 +68,25 @@ def test_connection_is_reused_after_a_reply_and_after_an_error_reply(
     before, after = drive(ids_around(request_between))
 
     assert before == after
+
+
+def test_after_a_failure_the_free_connections_are_checked(
+    proxy: Proxy, settings: Any, redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sync_pool, "STALE_AFTER_S", 3_600.0)  # all were just used, as on a busy site
+    settings.REDIS_COMPONENTS = components_settings(redis_server, proxied=proxy.url)
+    settings.REDIS_COMPONENTS["CONNECTIONS"]["proxied"]["RETRIES"] = 1
+    client = connections.client("proxied")
+    proxy.hold()
+    with ThreadPoolExecutor(4) as threads:
+        replies = [threads.submit(client.execute, Read("PING", key=None)) for _ in range(4)]
+        eventually(lambda: proxy.accepted >= 4)
+        proxy.let_go()
+        assert [reply.result(60) for reply in replies] == [b"PONG"] * 4
+
+    proxy.cut()
+
+    assert client.execute(Read("PING", key=None)) == b"PONG"
 
 
 def test_connection_is_reused_after_a_command_that_cannot_be_encoded(redis_server: Store, drive: Driver) -> None:

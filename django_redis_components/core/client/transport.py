@@ -50,7 +50,8 @@ class _BaseConnection:
     """What both connections share.
 
     Attributes:
-        released_at: when the connection was last put back into its pool, by the monotonic clock; 0.0: never.
+        released_at: when the connection was last put back into its pool, by the monotonic clock; 0.0: never; -inf: it
+            must be checked before its next use.
         opened_s: seconds of the timeout that opening it has used, which the first request has waited already.
     """
 

@@ -122,7 +122,7 @@ class SyncConnectionPool:
                 self.release(connection)
                 raise
             except BaseException:
-                connection.close()
+                self._drop(connection)
                 raise
             self.release(connection)
             return reply
@@ -143,13 +143,19 @@ class SyncConnectionPool:
                 self.release(connection)
                 raise
             except BaseException:
-                connection.close()
+                self._drop(connection)
                 raise
             self.release(connection)
             return replies
         finally:
             if limit is not None:
                 limit.release()
+
+    def _drop(self, connection: SyncConnection) -> None:
+        """Close a connection that has failed. Free ones may have been closed with it: each is checked before its use."""
+        connection.close()
+        for free in list(self._free):
+            free.released_at = -math.inf
 
     def close(self) -> None:
         """Close the free connections, and those in use when they are released."""
