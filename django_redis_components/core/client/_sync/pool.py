@@ -152,7 +152,7 @@ class SyncConnectionPool:
                 limit.release()
 
     def _drop(self, connection: SyncConnection) -> None:
-        """Close a connection that has failed. Free ones may have been closed with it: each is checked before its use."""
+        """Close a connection that has failed. Free ones may be closed, too: each is checked before its use."""
         connection.close()
         for free in list(self._free):
             free.released_at = -math.inf
