@@ -174,6 +174,14 @@ def test_component_works_with_its_rights_and_needs_each(
     assert_rights(redis_users()[component], patterns_of(component), named_commands(component) | executed)
 
 
+@pytest.mark.parametrize("store", ["redis7"], indirect=True)
+def test_redis_7_0_knows_each_right_but_the_one_that_the_guide_names(store: Store) -> None:
+    for name, user in redis_users().items():
+        login = f"{store.prefix}-{name}"
+        store.raw.execute_command("ACL", "SETUSER", login, *(each for each in user.rights if each != "+client|setinfo"))
+        store.raw.execute_command("ACL", "DELUSER", login)
+
+
 @pytest.mark.django_db
 def test_user_of_a_site_passes_the_doctor_and_needs_each_right(own_server: Store, settings: Any) -> None:
     log_in("site", own_server, settings)
