@@ -57,9 +57,17 @@ def _repair(anchors: Sequence[str]) -> Flow[Reconciliation]:
         found, cursors = yield from key_scan.scan_step(cursors, pattern, count=key_scan.COUNT)
         for key in found:
             for end, repair in ends.items():
-                if key.endswith(end):
-                    yield from repair(key.removeprefix(start).removesuffix(end).decode(), done)
+                if key.endswith(end) and (name := _text(key.removeprefix(start).removesuffix(end))) is not None:
+                    yield from repair(name, done)
     return done
+
+
+def _text(name: bytes) -> str | None:
+    """Return a name as text; None if it is not UTF-8, as no name of a chat or user is."""
+    try:
+        return name.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _add_members(chat_id: str, done: Reconciliation) -> Flow[None]:

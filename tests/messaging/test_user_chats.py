@@ -99,6 +99,15 @@ def test_reconcile_repairs_the_indexes_of_users(store: Store) -> None:
     assert (reconcile().added, reconcile().removed) == (0, 0)
 
 
+def test_reconcile_passes_keys_that_are_not_text(redis_server: Store) -> None:
+    for end in (b"}:chat:members", b"}:chats"):
+        redis_server.raw.set(f"{redis_server.prefix}:messaging:{{".encode() + b"\xff" + end, "")
+
+    done = reconcile()
+
+    assert (done.chats, done.added, done.removed) == (0, 0, 0)
+
+
 def test_the_command_reports_what_it_repaired(redis_server: Store, capsys: pytest.CaptureFixture[str]) -> None:
     Chat.create("a", ["b"], 1, chat_id="room")
     redis_server.raw.delete(chats_key("b"))
