@@ -121,6 +121,18 @@ def test_errors_are_narrowed_by_queue_and_exception(redis_server: Store, viewer:
     assert viewer.get(FAILURES, {"exception": "x" * 301}).status_code == 400
 
 
+def test_another_time_keeps_the_error_in_detail(redis_server: Store, viewer: Client) -> None:
+    fail_with("one", queue="mail")
+    [error] = viewer.get(FAILURES, {"format": "json"}).json()["errors"]
+    group = error["fingerprint"]
+
+    links = links_of(viewer.get(FAILURES, {"group": group}).content.decode())
+
+    assert parse_qs(links["By time"]["Last hour"][0]) == {"group": [group], "since": ["1h"]}
+    assert "group" not in parse_qs(links["By queue"]["mail"][0])
+    assert all("group" not in parse_qs(query) for query, _count, _mark in links["By exception"].values())
+
+
 def test_locks_are_narrowed_by_kind_and_waiters(redis_server: Store, viewer: Client) -> None:
     with Lock("stock", timeout=60), Semaphore("mail", limit=2, timeout=60):
 

@@ -155,8 +155,13 @@ def _side_filters(snapshot: FailureSnapshot) -> list[FilterGroup]:
 
 
 def _narrowed(query: FailureQuery, slug: str, value: str) -> str:
-    """Return the query string that narrows the list; the error in detail may not be in it."""
-    values = {**query.filters, **({"begin": "", "end": ""} if slug == "since" else {}), slug: value}
+    """Return the query string that narrows the list.
+
+    Another time keeps the error in detail: its tasks of that time are those that can be retried. In the list of another
+    queue or exception it may not be.
+    """
+    kept = {"group": query.group, "begin": "", "end": ""} if slug == "since" else {}
+    values = {**query.filters, **kept, slug: value}
     return urlencode({name: each for name, each in values.items() if each})
 
 
