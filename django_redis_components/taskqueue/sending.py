@@ -45,8 +45,7 @@ def send_one(result: TaskResult, message: TaskMessage) -> TaskResult:
     else:
         call = call_for(shard, message)
         reply = connections.client(shard.alias).execute(call)
-        if is_plain := call.script is ENQUEUE_PLAIN:
-            reply = reply[0]
+        is_plain = call.script is ENQUEUE_PLAIN
     result._set_accepted(reply, None if is_plain else result.task.options)
     if pipeline.current().after_enqueue or signals.task_enqueued.receivers:
         pipeline.notify_enqueued([result])

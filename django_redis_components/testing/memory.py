@@ -20,6 +20,7 @@ from django_redis_components.taskqueue.store.scripts import (
     ENQUEUE_MANY,
     ENQUEUE_ONCE,
     ENQUEUE_PLAIN,
+    ENQUEUE_PLAIN_MANY,
     REGISTER_WAITER,
     RESCHEDULE,
     SAVE_METADATA,
@@ -58,7 +59,8 @@ class MemoryQueue:
         self._staged: dict[str, dict[str, Any]] = {}
         self._handlers: dict[Any, Callable[[dict[str, Any]], Any]] = {
             ENQUEUE: self._enqueue,
-            ENQUEUE_PLAIN: self._enqueue_plain,
+            ENQUEUE_PLAIN: lambda sent: self._enqueue(request_parser.parse_plain_task(sent)),
+            ENQUEUE_PLAIN_MANY: self._enqueue_plain_many,
             ENQUEUE_MANY: self._enqueue_many,
             ENQUEUE_ONCE: self._enqueue_once,
             ENQUEUE_FLOW: self._enqueue_flow,
@@ -186,7 +188,7 @@ class MemoryQueue:
         self.pending.append(sent["id"])
         return int(self._records[sent["id"]][Field.enqueued_at_us])
 
-    def _enqueue_plain(self, sent: dict[str, Any]) -> list[Any]:
+    def _enqueue_plain_many(self, sent: dict[str, Any]) -> list[Any]:
         return [self._enqueue(each) for each in request_parser.parse_plain_tasks(sent)]
 
     def _enqueue_many(self, sent: dict[str, Any]) -> list[Any]:

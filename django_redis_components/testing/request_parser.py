@@ -16,6 +16,7 @@ from django_redis_components.taskqueue.store.scripts import (
     ENQUEUE_MANY,
     ENQUEUE_ONCE,
     ENQUEUE_PLAIN,
+    ENQUEUE_PLAIN_MANY,
 )
 
 
@@ -70,12 +71,17 @@ def parse_tasks_of_rows(parts: Sequence[Any]) -> Iterator[dict[str, Any]]:
 
 
 def parse_plain_tasks(arguments: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the enqueue.lua arguments of each task of an enqueue_plain.lua call."""
+    """Yield the enqueue.lua arguments of each task of an enqueue_plain_many.lua call."""
     tasks = arguments["tasks"]
     origin = tasks[-1] if len(tasks) % 2 else ""
     for task_id, body in zip(tasks[::2], tasks[1::2], strict=False):
-        message = TaskMessage(task_id, arguments["name"], arguments["queue"], body, origin)
-        yield _named(ENQUEUE.args, message.arguments)
+        yield parse_plain_task(arguments | {"id": task_id, "body": body, "origin": origin})
+
+
+def parse_plain_task(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the enqueue.lua arguments of the task of an enqueue_plain.lua call."""
+    message = TaskMessage(*(arguments[part] for part in ("id", "name", "queue", "body", "origin")))
+    return _named(ENQUEUE.args, message.arguments)
 
 
 def parse_enqueued_tasks(call: Call) -> list[dict[str, Any]]:
@@ -83,6 +89,8 @@ def parse_enqueued_tasks(call: Call) -> list[dict[str, Any]]:
     if call.script is ENQUEUE:
         return [named_arguments(call)]
     if call.script is ENQUEUE_PLAIN:
+        return [parse_plain_task(named_arguments(call))]
+    if call.script is ENQUEUE_PLAIN_MANY:
         return list(parse_plain_tasks(named_arguments(call)))
     if call.script is ENQUEUE_MANY:
         return list(parse_tasks(named_arguments(call)["tasks"]))

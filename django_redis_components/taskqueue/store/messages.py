@@ -15,7 +15,7 @@ from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.replication import Replication, send_replicated
 from django_redis_components.taskqueue.sealing import open_body
 from django_redis_components.taskqueue.shards import Shard
-from django_redis_components.taskqueue.store.scripts import ENQUEUE, ENQUEUE_MANY, ENQUEUE_PLAIN
+from django_redis_components.taskqueue.store.scripts import ENQUEUE, ENQUEUE_MANY, ENQUEUE_PLAIN, ENQUEUE_PLAIN_MANY
 
 #: Tasks sent in one round trip by `enqueue_many`, and bytes of their arguments after which the next go with another:
 #: the server does nothing else while it accepts them.
@@ -129,10 +129,10 @@ def _without_headers(body: bytes) -> list[Any]:
 
 
 def call_for(shard: Shard, message: TaskMessage) -> Call:
-    """What sends one task; the reply is that of enqueue.lua, alone or in a list."""
+    """What sends one task; the reply is that of enqueue.lua."""
     if message.is_plain:
-        arguments = message.queue, message.name, message.id, message.body
-        return Call(ENQUEUE_PLAIN, (shard.base,), (*arguments, message.origin) if message.origin else arguments)
+        arguments = message.queue, message.name, message.id, message.body, message.origin
+        return Call(ENQUEUE_PLAIN, (shard.base,), arguments)
     return Call(ENQUEUE, (shard.base,), message.arguments)
 
 
@@ -178,11 +178,11 @@ def _plain(shard: Shard, messages: Sequence[TaskMessage]) -> Call:
     tasks = [part for message in messages for part in (message.id, message.body)]
     if first.origin:
         tasks.append(first.origin)
-    return ENQUEUE_PLAIN(base=shard.base, queue=first.queue, name=first.name, tasks=tasks)
+    return ENQUEUE_PLAIN_MANY(base=shard.base, queue=first.queue, name=first.name, tasks=tasks)
 
 
 def _shared(message: TaskMessage) -> tuple[str, str, str]:
-    """Return what all tasks of one `ENQUEUE_PLAIN` share."""
+    """Return what all tasks of one `ENQUEUE_PLAIN_MANY` share."""
     return message.name, message.queue, message.origin
 
 

@@ -18,7 +18,8 @@ ENQUEUE = _script(
     "enqueue/enqueue",
     args=("id", "queue", "due", "priority", "unique", "expires", "fields*"),
 )
-ENQUEUE_PLAIN = _script("enqueue/enqueue_plain", args=("queue", "name", "tasks*"))
+ENQUEUE_PLAIN = _script("enqueue/enqueue_plain", args=("queue", "name", "id", "body", "origin"))
+ENQUEUE_PLAIN_MANY = _script("enqueue/enqueue_plain_many", args=("queue", "name", "tasks*"))
 ENQUEUE_MANY = _script("enqueue/enqueue_many", args=("tasks*",))
 ENQUEUE_ONCE = _script("enqueue/enqueue_once", args=("sender", "tasks*"))
 FETCH = _script(

@@ -136,9 +136,8 @@ def send(shard: Shard, message: TaskMessage) -> Flow[Reply]:
     if message.nonce:
         return (yield from send_with_id(shard, message))
     call = call_for(shard, message)
-    reply: Any = (yield from send_call(shard, call, [message])) if message.replication else (yield call)
-    accepted: Reply = reply[0] if message.is_plain else reply
-    return accepted
+    reply: Reply = (yield from send_call(shard, call, [message])) if message.replication else (yield call)
+    return reply
 
 
 def send_many(shard: Shard, messages: Sequence[TaskMessage], replies: list[Reply]) -> Flow[None]:
