@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, overload
 
 from django_redis_components.core import serialization
-from django_redis_components.core.units import moment_of
+from django_redis_components.core.units import moment_of_ms
 from django_redis_components.taskqueue.json_codec import pack, unpack
 
 #: Maximum number of tasks that a failure message lists.
@@ -176,7 +176,7 @@ def parse_run_after(due: str) -> float | datetime | None:
         return None
     if due.startswith("+"):
         return int(due) / 1_000
-    return moment_of(int(due) * 1_000)
+    return moment_of_ms(due)
 
 
 def _format_expected(args: Sequence[Any] | None, kwargs: Mapping[str, Any] | None) -> str:

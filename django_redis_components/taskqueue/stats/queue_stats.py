@@ -15,7 +15,7 @@ from django_redis_components.core import keys
 from django_redis_components.core.client.server import parse_info
 from django_redis_components.core.protocol import Batch, Call, Command, Flow, Read
 from django_redis_components.core.settings import conf
-from django_redis_components.core.units import moment_of, to_ms
+from django_redis_components.core.units import moment_of, moment_of_ms, to_ms
 from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.shards import Shard
@@ -341,7 +341,7 @@ def _depth(row: Any, now_us: int) -> QueueInfo:
         failed,
         unregistered,
         max(0.0, (now_us - oldest_us) / 1e6) if oldest_us else None,
-        moment_of(due_ms * 1_000) if due_ms else None,
+        moment_of_ms(due_ms) if due_ms else None,
         pause_of(paused),
         limited,
         waiting,
@@ -368,5 +368,5 @@ def pause_of(stored: bytes) -> QueuePause | None:
         return None
     until_ms, since_ms, text = stored.decode().split("|", 2)
     note = json.loads(text)
-    until = moment_of(int(until_ms) * 1_000) if int(until_ms) else None
-    return QueuePause(note["reason"], note["author"], moment_of(int(since_ms) * 1_000), until)
+    until = moment_of_ms(until_ms) if int(until_ms) else None
+    return QueuePause(note["reason"], note["author"], moment_of_ms(since_ms), until)

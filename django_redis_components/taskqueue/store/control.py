@@ -14,7 +14,7 @@ from typing import Any
 from django_redis_components.core.arguments import check_iterable, check_string, short_repr
 from django_redis_components.core.protocol import Batch, Call, Flow, Read
 from django_redis_components.core.text import encodable
-from django_redis_components.core.units import Seconds, moment_of
+from django_redis_components.core.units import Seconds, moment_of_ms
 from django_redis_components.taskqueue.fields import Field, Key, Part
 from django_redis_components.taskqueue.limits import MAX_KEY, UNSENDABLE
 from django_redis_components.taskqueue.options import check_moment, when
@@ -220,7 +220,7 @@ def read_trash(shard: Shard, queue: str, limit: int) -> Flow[list[TrashEntry]]:
     ]
     counts = (yield Batch(reads)) if reads else []
     return [
-        TrashEntry(trash, moment_of(int(ms) * 1_000), sum(counts[index * len(parts) : (index + 1) * len(parts)]))
+        TrashEntry(trash, moment_of_ms(ms), sum(counts[index * len(parts) : (index + 1) * len(parts)]))
         for index, (trash, ms) in enumerate(entries)
     ]
 
