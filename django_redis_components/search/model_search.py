@@ -204,7 +204,7 @@ class ModelSearch:
         if drift.objects and len(drift.missing) + len(drift.stale) >= drift.objects:
             self.rebuild()
         else:
-            self._update_ids(drift.ids, force=True)
+            self._update_ids(drift.ids)
         self._store_check(drift.objects, 0)
 
     def _documents(self, progress: Callable[[int], object] | None) -> Iterator[tuple[Any, Document]]:
@@ -228,11 +228,11 @@ class ModelSearch:
         """Write the documents of objects, by primary key; remove those that are None."""
         write_documents(self.index, {check_id(key): document for key, document in documents.items()}, force=force)
 
-    def _update_ids(self, ids: Iterable[str], *, force: bool) -> None:
+    def _update_ids(self, ids: Iterable[str]) -> None:
         """Index the objects of ids as the database has them now, and remove the documents of the others."""
         keys = {id_: key_of(self.model, id_) for id_ in ids}
         for some in chunks(key for key in keys.values() if key is not None):
-            self._update(some, router.db_for_write(self.model), force=force)
+            self._update(some, router.db_for_write(self.model), force=True)
         write_documents(self.index, {id_: None for id_, key in keys.items() if key is None})
 
     def _check_names(self, options: Mapping[str, Any]) -> None:

@@ -179,9 +179,9 @@ def count_moving(shard: Shard) -> Flow[int]:
     return int((yield Read("ZCARD", shard.key(Key.moving))))
 
 
-def read_moving(shard: Shard, limit: int = CHUNK) -> Flow[list[MovingTask]]:
+def read_moving(shard: Shard) -> Flow[list[MovingTask]]:
     """Return tasks that were taken out of their queues, in the order in which they were taken."""
-    ids = [task_id.decode() for task_id in (yield Read("ZRANGE", shard.key(Key.moving), 0, limit - 1))]
+    ids = [task_id.decode() for task_id in (yield Read("ZRANGE", shard.key(Key.moving), 0, CHUNK - 1))]
     tasks: list[MovingTask] = []
     for start in range(0, len(ids), READ_CHUNK):
         some = ids[start : start + READ_CHUNK]
