@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import TYPE_CHECKING
-
 from django_redis_components.core.request_middleware import RequestMiddleware
-
-if TYPE_CHECKING:
-    from django.http import HttpRequest, HttpResponseBase
 
 
 class TaskOriginMiddleware(RequestMiddleware):
@@ -16,6 +10,3 @@ class TaskOriginMiddleware(RequestMiddleware):
 
     `AnalyticsMiddleware` and `RateLimitMiddleware` do the same: a site with one of them does not need it.
     """
-
-    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
-        return self._anext(request) if self._is_async else self._next(request)
