@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta
 from functools import partial
 
-from django_redis_components.aggregation.batches import EntryKey, PlaceKey, check_places, key_name, name_of_key, stamp
+from django_redis_components.aggregation.batches import EntryKey, PlaceKey, check_places, key_name, name_of_key
 from django_redis_components.aggregation.counting import CountOptions, FileCounter, FileReport
 from django_redis_components.aggregation.identity import FileIdentity, identify
 from django_redis_components.aggregation.log_files import LogFile
@@ -18,6 +18,7 @@ from django_redis_components.aggregation.scripts import DELETE, RECOUNT_FILE
 from django_redis_components.core import keys
 from django_redis_components.core.arguments import check_callable, check_flag, check_int, check_progress, short_repr
 from django_redis_components.core.component import DeletableComponent
+from django_redis_components.core.keys import day_stamp
 from django_redis_components.core.protocol import Batch, Command, Flow, LocalIO, Read
 from django_redis_components.core.units import moment_of
 from django_redis_components.geoip.lookup import IpLookup
@@ -241,7 +242,7 @@ class LogAggregator(DeletableComponent):
         return bool(found)
 
     def _day(self, day: date) -> str:
-        return self._log_key("day", stamp(day))
+        return self._log_key("day", day_stamp(day))
 
     def _series(self, key: str | None, start: date, end: date | None) -> Flow[dict[date, int]]:
         name = _SUM if key is None else key_name(key)

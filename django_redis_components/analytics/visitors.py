@@ -11,13 +11,14 @@ from django.utils import timezone
 
 from django_redis_components.analytics import periods
 from django_redis_components.analytics.counter import SHORT_TTL_MS, SiteCounter, ttl_ms
-from django_redis_components.analytics.dates import local_date, span, stamp
+from django_redis_components.analytics.dates import local_date, span
 from django_redis_components.analytics.estimate import Estimate
 from django_redis_components.analytics.periods import Unit
 from django_redis_components.analytics.scripts import MERGE, UNION, VISIT, VISIT_PAGES
 from django_redis_components.analytics.view_counters import OTHER, page_name
 from django_redis_components.core import keys
 from django_redis_components.core.arguments import check_choice, check_int, check_iterable, id_text, short_repr
+from django_redis_components.core.keys import day_stamp
 from django_redis_components.core.protocol import Batch, Call, Flow, Read
 from django_redis_components.core.settings import conf
 
@@ -283,7 +284,7 @@ def page_calls(site: str, pages: Mapping[str, Sequence[bytes]], day: date) -> li
             chunk = ids[first : first + CHUNK]
             parts += [keys.digest(page), len(chunk), *chunk]
     call = VISIT_PAGES(
-        pages=keys.key("analytics", site, "uvp", stamp(day)),
+        pages=keys.key("analytics", site, "uvp", day_stamp(day)),
         base=keys.key("analytics", site),
         max_pages=conf.settings().analytics.visitor_pages_per_day,
         pages_ms=PAGES_TTL_MS,

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, overload
 
 from django_redis_components.core import serialization
+from django_redis_components.core.names import dotted_path
 from django_redis_components.core.units import moment_of_ms
 from django_redis_components.taskqueue.json_codec import pack, unpack
 
@@ -160,7 +161,7 @@ def task_name(task: Any) -> str:
         if isinstance(name, str):
             return name
     if callable(task) and hasattr(task, "__qualname__"):
-        return f"{task.__module__}.{task.__qualname__}"
+        return dotted_path(task)
     raise TypeError(f"{task!r} is not a task: expected a task, its function, or its dotted name.")
 
 
