@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from functools import partial
 
@@ -17,6 +17,7 @@ from django_redis_components.aggregation.log_lines import LogFormat, parser_for
 from django_redis_components.aggregation.scripts import DELETE, RECOUNT_FILE
 from django_redis_components.core import keys
 from django_redis_components.core.arguments import check_callable, check_flag, check_int, check_progress, short_repr
+from django_redis_components.core.chunks import chunks
 from django_redis_components.core.component import DeletableComponent
 from django_redis_components.core.keys import day_stamp
 from django_redis_components.core.protocol import Batch, Command, Flow, LocalIO, Read
@@ -252,7 +253,7 @@ class LogAggregator(DeletableComponent):
 
     def _totals(self, start: date, end: date | None) -> Flow[dict[str, int]]:
         found: Counter[str] = Counter()
-        for days in batched(span(start, end), DAYS_AT_ONCE):
+        for days in chunks(span(start, end), DAYS_AT_ONCE):
             for reply in (yield Batch([_largest(self._day(day), MAX_KEYS) for day in days])):
                 found.update(dict(_rows(reply)))
         return dict(found.most_common())
@@ -314,12 +315,6 @@ def span(start: date, end: date | None) -> list[date]:
     if length > MAX_RANGE_DAYS:
         raise ValueError(f"{first} to {last} are {length} days: expected at most {MAX_RANGE_DAYS}.")
     return [first + timedelta(days=number) for number in range(length)]
-
-
-def batched(days: list[date], size: int) -> Iterator[list[date]]:
-    """Yield parts of a list."""
-    for at in range(0, len(days), size):
-        yield days[at : at + size]
 
 
 def _largest(key: str, limit: int) -> Command:

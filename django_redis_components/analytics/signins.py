@@ -13,6 +13,7 @@ from django_redis_components.analytics.dates import MAX_RANGE_DAYS, local_date, 
 from django_redis_components.analytics.scripts import EVALUATE, FORGET, SIGN_IN, UNDO_SIGN_IN
 from django_redis_components.analytics.user_ids import UserId, check_number, user_text
 from django_redis_components.core.arguments import check_flag, check_int
+from django_redis_components.core.chunks import chunks
 from django_redis_components.core.keys import day_stamp
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
 from django_redis_components.core.settings import conf
@@ -356,8 +357,7 @@ class SignIns(SiteCounter):
     def _prune(self, before: date) -> Flow[int]:
         count = max(0, (min(local_date(before, "before"), bits.LAST_DAY) - bits.EPOCH).days)
         days = [self._day(bits.day_of(offset)) for offset in range(count)]
-        chunks = [days[first : first + CHUNK] for first in range(0, count, CHUNK)]
-        deleted: list[int] = yield Batch([Command("UNLINK", *chunk, retry=True) for chunk in chunks])
+        deleted: list[int] = yield Batch([Command("UNLINK", *chunk, retry=True) for chunk in chunks(days, CHUNK)])
         return sum(deleted)
 
     def _bits(self, user_id: UserId) -> Flow[str]:

@@ -18,6 +18,7 @@ from django_redis_components.analytics.scripts import MERGE, UNION, VISIT, VISIT
 from django_redis_components.analytics.view_counters import OTHER, page_name
 from django_redis_components.core import keys
 from django_redis_components.core.arguments import check_choice, check_int, check_iterable, id_text, short_repr
+from django_redis_components.core.chunks import chunks
 from django_redis_components.core.keys import day_stamp
 from django_redis_components.core.protocol import Batch, Call, Flow, Read
 from django_redis_components.core.settings import conf
@@ -194,8 +195,7 @@ class UniqueVisitors(SiteCounter):
             ttls[self._period("hour", at)] = SHORT_TTL_MS
         if self.page is None and minute is not None:
             ttls[self._minute(minute)] = MINUTE_TTL_MS
-        chunks = [ids[first : first + CHUNK] for first in range(0, len(ids), CHUNK)]
-        return [VISIT(periods=list(ttls), parts=[*ttls.values(), *chunk]) for chunk in chunks]
+        return [VISIT(periods=list(ttls), parts=[*ttls.values(), *chunk]) for chunk in chunks(ids, CHUNK)]
 
     def _count(self, start: date, end: date | None) -> Flow[Estimate]:
         days = span(start, end)
@@ -280,8 +280,7 @@ def page_calls(site: str, pages: Mapping[str, Sequence[bytes]], day: date) -> li
     labels = [periods.label(unit, day) for unit in UNITS]
     parts: list[str | int | bytes] = []
     for page, ids in pages.items():
-        for first in range(0, len(ids), CHUNK):
-            chunk = ids[first : first + CHUNK]
+        for chunk in chunks(ids, CHUNK):
             parts += [keys.digest(page), len(chunk), *chunk]
     call = VISIT_PAGES(
         pages=keys.key("analytics", site, "uvp", day_stamp(day)),

@@ -12,6 +12,7 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from django_redis_components.core import keys
+from django_redis_components.core.chunks import chunks
 from django_redis_components.core.client.server import parse_info
 from django_redis_components.core.protocol import Batch, Call, Command, Flow, Read
 from django_redis_components.core.settings import conf
@@ -286,9 +287,8 @@ def _read_details(
     """
     requests: list[Call | Command] = [_names_request(shard, queue) for queue in unregistered]
     requests += [errors.main_errors_request(shard, queue) for queue in failing]
-    ids = list(workers)
-    chunks = [ids[start : start + MAX_WORKERS] for start in range(0, len(ids), MAX_WORKERS)]
-    requests += [Read("MGET", *[shard.key(Key.worker, worker) for worker in chunk]) for chunk in chunks]
+    parts = list(chunks(workers, MAX_WORKERS))
+    requests += [Read("MGET", *[shard.key(Key.worker, worker) for worker in part]) for part in parts]
     if queues:
         requests.append(metrics.recent_request(shard, queues, OVERVIEW_MINUTES))
     if len(queues) == metrics.MAX_QUEUES:
@@ -299,7 +299,7 @@ def _read_details(
         for queue in unregistered
     }
     main_errors = {queue.decode(): errors.parse_listing(next(replies)).groups for queue in failing}
-    reports = [report for _ in chunks for report in next(replies)]
+    reports = [report for _ in parts for report in next(replies)]
     recent = metrics.parse_recent(next(replies), OVERVIEW_MINUTES) if queues else {}
     arrivals = dict(zip(queues, next(replies)[1], strict=True)) if len(queues) == metrics.MAX_QUEUES else {}
     return reports, recent, names, main_errors, arrivals

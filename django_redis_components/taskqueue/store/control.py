@@ -12,6 +12,7 @@ from itertools import count, repeat
 from typing import Any
 
 from django_redis_components.core.arguments import check_iterable, check_string, short_repr
+from django_redis_components.core.chunks import chunks
 from django_redis_components.core.protocol import Batch, Call, Flow, Read
 from django_redis_components.core.text import encodable
 from django_redis_components.core.units import Seconds, moment_of_ms
@@ -332,14 +333,14 @@ def _in_chunks(shard: Shard, script: Callable[..., Call], ids: Sequence[str] | N
     Args:
         script: returns the call. Its first argument is how many of the oldest tasks to skip: those that stayed.
     """
-    chunks = None if ids is None else chunks_of(ids)
+    given = None if ids is None else chunks_of(ids)
     if not up_to_ms:
-        up_to_ms = (yield from _server_ms(shard)) if chunks is None else "inf"
+        up_to_ms = (yield from _server_ms(shard)) if given is None else "inf"
     total = skip = 0
-    for some in repeat(()) if chunks is None else chunks:
+    for some in repeat(()) if given is None else given:
         done, looked_at, *stayed = yield script(skip, up_to_ms=up_to_ms, limit=CHUNK, op=new_op(), ids=some)
         total, skip = total + done, skip + sum(stayed)
-        if chunks is None and looked_at < CHUNK:
+        if given is None and looked_at < CHUNK:
             break
     return total
 
@@ -351,7 +352,7 @@ def chunks_of(ids: Sequence[str], what: str = "task ids, or None for all", size:
         TypeError: they are not an iterable of strings; `what` says what is accepted.
     """
     each = [encodable(check_string(task_id, "id")) for task_id in check_iterable(ids, "ids", what)]
-    return [each[start : start + size] for start in range(0, len(each), size)]
+    return list(chunks(each, size))
 
 
 def _server_ms(shard: Shard) -> Flow[str]:
