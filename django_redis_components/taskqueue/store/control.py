@@ -34,6 +34,7 @@ from django_redis_components.taskqueue.store.scripts import (
     RESUME_GROUP,
     RETRY_FAILED,
 )
+from django_redis_components.taskqueue.store.task_records import fields_of
 
 #: Id, record and last failure of a task.
 Row = tuple[str, dict[str, bytes], list[bytes]]
@@ -309,7 +310,7 @@ def _read_rows(shard: Shard, state: str, ids: Sequence[str], listed: Mapping[str
     replies = (yield Batch(reads)) if reads else []
     tasks: list[Row] = []
     for task_id, pairs, failures in zip(ids, replies[: len(ids)], replies[len(ids) :], strict=True):
-        fields = {name.decode(): value for name, value in zip(pairs[::2], pairs[1::2], strict=True)}
+        fields = fields_of(pairs)
         if task_id in listed and fields.get(Field.state) != state.encode():
             tasks.append((task_id, listed[task_id].fields_of_record, []))
         elif Field.queue in fields and (listed or fields.get(Field.state) != b"cancelled"):
