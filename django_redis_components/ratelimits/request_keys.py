@@ -39,10 +39,10 @@ def request_key(kind: str, request: Any, address: str | None = None) -> str:
     return _key(kind, request, None if kind == "ip" else getattr(request, "user", None), address)
 
 
-async def arequest_key(kind: str, request: Any) -> str:
+async def arequest_key(kind: str, request: Any, address: str | None = None) -> str:
     """See `request_key`."""
     auser = None if kind == "ip" or _is_drf_request(request) else getattr(request, "auser", None)
-    return request_key(kind, request) if auser is None else _key(kind, request, await auser(), None)
+    return request_key(kind, request, address) if auser is None else _key(kind, request, await auser(), address)
 
 
 def _key(kind: str, request: Any, user: Any, address: str | None) -> str:
