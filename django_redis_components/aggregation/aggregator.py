@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from functools import partial
 
-from django_redis_components.aggregation.batches import EntryKey, PlaceKey, check_places, key_name, name_of_key, stamp
+from django_redis_components.aggregation.batches import EntryKey, PlaceKey, check_places, key_name, name_of_key
 from django_redis_components.aggregation.counting import CountOptions, FileCounter, FileReport
 from django_redis_components.aggregation.identity import FileIdentity, identify
 from django_redis_components.aggregation.log_files import LogFile
@@ -17,7 +17,9 @@ from django_redis_components.aggregation.log_lines import LogFormat, parser_for
 from django_redis_components.aggregation.scripts import DELETE, RECOUNT_FILE
 from django_redis_components.core import keys
 from django_redis_components.core.arguments import check_callable, check_flag, check_int, check_progress, short_repr
+from django_redis_components.core.chunks import chunks
 from django_redis_components.core.component import DeletableComponent
+from django_redis_components.core.keys import day_stamp
 from django_redis_components.core.protocol import Batch, Command, Flow, LocalIO, Read
 from django_redis_components.core.units import moment_of
 from django_redis_components.geoip.lookup import IpLookup
@@ -241,7 +243,7 @@ class LogAggregator(DeletableComponent):
         return bool(found)
 
     def _day(self, day: date) -> str:
-        return self._log_key("day", stamp(day))
+        return self._log_key("day", day_stamp(day))
 
     def _series(self, key: str | None, start: date, end: date | None) -> Flow[dict[date, int]]:
         name = _SUM if key is None else key_name(key)
@@ -251,7 +253,7 @@ class LogAggregator(DeletableComponent):
 
     def _totals(self, start: date, end: date | None) -> Flow[dict[str, int]]:
         found: Counter[str] = Counter()
-        for days in batched(span(start, end), DAYS_AT_ONCE):
+        for days in chunks(span(start, end), DAYS_AT_ONCE):
             for reply in (yield Batch([_largest(self._day(day), MAX_KEYS) for day in days])):
                 found.update(dict(_rows(reply)))
         return dict(found.most_common())
@@ -313,12 +315,6 @@ def span(start: date, end: date | None) -> list[date]:
     if length > MAX_RANGE_DAYS:
         raise ValueError(f"{first} to {last} are {length} days: expected at most {MAX_RANGE_DAYS}.")
     return [first + timedelta(days=number) for number in range(length)]
-
-
-def batched(days: list[date], size: int) -> Iterator[list[date]]:
-    """Yield parts of a list."""
-    for at in range(0, len(days), size):
-        yield days[at : at + size]
 
 
 def _largest(key: str, limit: int) -> Command:

@@ -12,7 +12,8 @@ from django_redis_components.aggregation.exceptions import NoRangesLoaded
 from django_redis_components.aggregation.log_lines import LogEntry
 from django_redis_components.core.arguments import check_choice, check_instance, check_string
 from django_redis_components.core.client_address import bare_address
-from django_redis_components.core.keys import digest
+from django_redis_components.core.keys import day_stamp, digest
+from django_redis_components.core.names import dotted_path
 from django_redis_components.core.protocol import Flow
 from django_redis_components.geoip.lookup import IpLookup, has_source, places_flow
 from django_redis_components.geoip.places import UNKNOWN
@@ -165,9 +166,9 @@ def flat(batch: LogBatch, texts: dict[str, str]) -> Sequence[str | int]:
     """
     merged: Counter[tuple[str, str]] = Counter()
     for (day, key), count in batch.counts.items():
-        merged[stamp(day), key_name(key)] += count
+        merged[day_stamp(day), key_name(key)] += count
     for (day, address), count in batch.addresses.items():
-        merged[stamp(day), key_name(texts[address])] += count
+        merged[day_stamp(day), key_name(texts[address])] += count
     return [part for (day, key), count in sorted(merged.items()) for part in (day, key, count)]
 
 
@@ -175,13 +176,7 @@ def name_of_key(key: EntryKey) -> str:
     """Return the name of a key function, by which counts of two of them under one name are noticed."""
     if isinstance(key, PlaceKey):
         return key.level
-    named = key if hasattr(key, "__qualname__") else type(key)
-    return f"{named.__module__}.{named.__qualname__}"
-
-
-def stamp(day: date) -> str:
-    """Return the day as it appears in keys: ``20261231``."""
-    return day.isoformat().replace("-", "")
+    return dotted_path(key)
 
 
 def key_name(key: str) -> str:

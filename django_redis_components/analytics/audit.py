@@ -9,7 +9,7 @@ from typing import Literal, cast
 from django_redis_components.analytics import bits
 from django_redis_components.core import keys
 from django_redis_components.core.arguments import id_text
-from django_redis_components.core.units import moment_of
+from django_redis_components.core.units import moment_of_ms
 
 #: What was done.
 Action = Literal["backfill", "remove"]
@@ -44,5 +44,5 @@ def entry_of(action: Action, offset: int, by: object) -> str:
 def parse_entry(stored: bytes) -> SignInChange:
     """Return a stored entry."""
     at_ms, action, offset, by = stored.decode(errors="replace").split(" ", 3)
-    at = moment_of(int(at_ms) * 1_000)
+    at = moment_of_ms(at_ms)
     return SignInChange(at, cast(Action, action), bits.day_of(int(offset)), by)

@@ -79,8 +79,3 @@ def span(start: date, end: date | None) -> list[date]:
     if length > MAX_RANGE_DAYS:
         raise ValueError(f"{first} to {last} are {length} days: expected at most {MAX_RANGE_DAYS}.")
     return [first + timedelta(days=number) for number in range(length)]
-
-
-def stamp(day: date) -> str:
-    """Return the day as it appears in keys: ``20261231``."""
-    return day.isoformat().replace("-", "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import date, datetime
 from functools import reduce
 from typing import get_args
@@ -20,6 +20,7 @@ from django_redis_components.analytics.stored_periods import stored_periods
 from django_redis_components.analytics.user_ids import UserId, check_number, user_text
 from django_redis_components.core import keys
 from django_redis_components.core.arguments import check_flag, short_repr
+from django_redis_components.core.chunks import chunks
 from django_redis_components.core.component import DeletableComponent
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
 from django_redis_components.core.settings import conf
@@ -141,12 +142,12 @@ class Events(DeletableComponent):
 
     def forget(self, user_id: UserId) -> int:
         """Remove a user from all periods that are stored; return the number of those that had the user."""
-        return sum(self._run(self._forget(user_id, chunk)) for chunk in _chunks(self._run(self._stored())))
+        return sum(self._run(self._forget(user_id, chunk)) for chunk in chunks(self._run(self._stored()), CHUNK))
 
     async def aforget(self, user_id: UserId) -> int:
         """See `forget`."""
         stored = await self._arun(self._stored())
-        return sum([await self._arun(self._forget(user_id, chunk)) for chunk in _chunks(stored)])
+        return sum([await self._arun(self._forget(user_id, chunk)) for chunk in chunks(stored, CHUNK)])
 
     def _period(self, unit: Unit, at: date | None) -> UserSet:
         if unit not in self.units:
@@ -188,7 +189,7 @@ class Events(DeletableComponent):
 
     def _delete(self) -> Flow[bool]:
         names = yield from self._stored()
-        bitmaps = [Command("UNLINK", *map(self._key, chunk), retry=True) for chunk in _chunks(names)]
+        bitmaps = [Command("UNLINK", *map(self._key, chunk), retry=True) for chunk in chunks(names, CHUNK)]
         deleted: list[int] = (yield Batch(bitmaps)) if bitmaps else []
         # The index comes last: an error before it leaves it for the next call.
         yield Command("ZREM", self._key("ev"), self.event, retry=True)
@@ -242,7 +243,3 @@ def _check_colons(event: str) -> None:
         raise ValueError(f"event {event!r}: expected words around each colon, such as 'song:played'.")
     if _PERIOD_END.search(event):
         raise ValueError(f"event {event!r}: it ends like the key of a period, such as 'day:20261123'.")
-
-
-def _chunks(names: Sequence[str]) -> Iterable[Sequence[str]]:
-    return [names[start : start + CHUNK] for start in range(0, len(names), CHUNK)]

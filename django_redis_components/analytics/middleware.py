@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, cast
-
-from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any
 
 from django_redis_components.analytics import identity, sources
 from django_redis_components.analytics.buffer import BUFFER, View
@@ -13,7 +11,7 @@ from django_redis_components.analytics.crawlers import is_crawler
 from django_redis_components.analytics.safeguard import SAFEGUARD
 from django_redis_components.analytics.view_counters import page_name
 from django_redis_components.core.client_address import client_address
-from django_redis_components.core.leasing.holder import working_for
+from django_redis_components.core.request_middleware import RequestMiddleware
 from django_redis_components.core.settings import conf
 
 if TYPE_CHECKING:
@@ -27,7 +25,7 @@ PREFETCH_HEADERS = ("HTTP_SEC_PURPOSE", "HTTP_PURPOSE", "HTTP_X_MOZ", "HTTP_X_SE
 _MARKS = (*PREFETCH_HEADERS, "HTTP_HX_REQUEST", "HTTP_X_REQUESTED_WITH")
 
 
-class AnalyticsMiddleware:
+class AnalyticsMiddleware(RequestMiddleware):
     """Count page views, visitors and where they come from, without a round trip.
 
     A page view is a GET request with an HTML response and a status of 200 to 299. Prefetches, what scripts and frames
@@ -39,28 +37,17 @@ class AnalyticsMiddleware:
     settings included, are logged once a minute.
     """
 
-    sync_capable = True
-    async_capable = True
-
-    def __init__(self, get_response: Callable[[HttpRequest], Any]) -> None:
-        self.get_response = get_response
-        self._is_async = iscoroutinefunction(get_response)
-        if self._is_async:
-            markcoroutinefunction(self)
-
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
         if self._is_async:
             return self._acall(request)
-        with working_for(request):
-            response = cast("HttpResponseBase", self.get_response(request))
+        response = self._next(request)
         with SAFEGUARD.log_errors("page views"):
             if is_page_view(request, response):
                 _record(request, response, request.user if _by_user(request) else None)
         return response
 
     async def _acall(self, request: HttpRequest) -> HttpResponseBase:
-        with working_for(request):
-            response = cast("HttpResponseBase", await self.get_response(request))
+        response = await self._anext(request)
         with SAFEGUARD.log_errors("page views"):
             if is_page_view(request, response):
                 _record(request, response, await _auser(request) if _by_user(request) else None)

@@ -9,8 +9,9 @@ from typing import Literal, TypeVar, cast, get_args
 
 from django.utils import timezone
 
-from django_redis_components.analytics.dates import MAX_RANGE_DAYS, local_date, local_moment, stamp
+from django_redis_components.analytics.dates import MAX_RANGE_DAYS, local_date, local_moment
 from django_redis_components.core.arguments import check_choice, check_sequence, short_repr
+from django_redis_components.core.keys import day_stamp
 
 #: Length of a period.
 Unit = Literal["hour", "day", "week", "month"]
@@ -151,7 +152,7 @@ def _week_label(start: date) -> str:
 
 _LABELS: dict[str, Callable[[date], str]] = {
     "hour": lambda start: f"{start:%Y%m%d%H}",
-    "day": stamp,
+    "day": day_stamp,
     "week": _week_label,
     "month": lambda start: f"{start:%Y%m}",
 }

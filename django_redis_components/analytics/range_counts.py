@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from datetime import date
 
 from django_redis_components.analytics import periods
-from django_redis_components.analytics.dates import span, stamp
+from django_redis_components.analytics.dates import span
 from django_redis_components.analytics.pageviews import PageViews
 from django_redis_components.analytics.periods import Unit
 from django_redis_components.analytics.scripts import COUNT_FUNNEL, COUNT_USERS, MOST_VIEWED
 from django_redis_components.analytics.signins import SignIns
 from django_redis_components.analytics.view_counters import Dimension, page_key, value_key
 from django_redis_components.core import keys
+from django_redis_components.core.keys import day_stamp
 from django_redis_components.core.protocol import Batch, Flow, Read
 
 #: First and last day.
@@ -76,7 +77,7 @@ def sign_in_counts_flow(sign_ins: SignIns, days: DayRange) -> Flow[dict[date, in
     """Return the flow of `SignIns.series` in one command."""
     found = span(*days)
     counts: list[int] = yield COUNT_USERS(
-        days=[keys.key("analytics", sign_ins.name, "si", "d", stamp(day)) for day in found]
+        days=[keys.key("analytics", sign_ins.name, "si", "d", day_stamp(day)) for day in found]
     )
     return dict(zip(found, counts, strict=True))
 

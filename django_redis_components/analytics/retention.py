@@ -12,11 +12,12 @@ from datetime import date, timedelta
 from django_redis_components.analytics import bits
 from django_redis_components.analytics.cohorts import Cohort
 from django_redis_components.analytics.counter import ttl_ms
-from django_redis_components.analytics.dates import local_date, site_date, stamp
+from django_redis_components.analytics.dates import local_date, site_date
 from django_redis_components.analytics.scripts import EVALUATE, ROLL_UP_RETENTION
 from django_redis_components.analytics.signins import SignIns
 from django_redis_components.core import keys
 from django_redis_components.core.arguments import check_instance, check_int
+from django_redis_components.core.keys import day_stamp
 from django_redis_components.core.protocol import Batch, Flow, Read
 
 #: Rows of a triangle, and days of a row after its own; the same as in lua/shared/retention_rows.lua.
@@ -77,7 +78,7 @@ def triangle_flow(sign_ins: SignIns, days: int, end: date | None) -> Flow[list[C
     stored = yield from stored_counts_flow(sign_ins, starts)
     programs = []
     for number, counts in enumerate(stored):
-        following = [f"si:d:{stamp(day)}" for day in starts[number:]]
+        following = [f"si:d:{day_stamp(day)}" for day in starts[number:]]
         missing = following[len(counts) :]
         programs += [(name,) if name == following[0] else (following[0], name, "&") for name in missing]
     base = keys.key("analytics", sign_ins.name)
@@ -107,7 +108,7 @@ def _roll_up(sign_ins: SignIns, days: int, end: date | None) -> Flow[int]:
             base=base,
             offset=bits.offset_of(start),
             ttl_ms=ttl_ms(),
-            days=[stamp(day) for day in starts[number:]],
+            days=[day_stamp(day) for day in starts[number:]],
         )
         for number, start in enumerate(starts)
     ]

@@ -9,10 +9,12 @@ from typing import Any
 from django_redis_components.analytics import bits
 from django_redis_components.analytics.audit import SignInChange, entry_of, parse_entry
 from django_redis_components.analytics.counter import SiteCounter
-from django_redis_components.analytics.dates import MAX_RANGE_DAYS, local_date, span, stamp
+from django_redis_components.analytics.dates import MAX_RANGE_DAYS, local_date, span
 from django_redis_components.analytics.scripts import EVALUATE, FORGET, SIGN_IN, UNDO_SIGN_IN
 from django_redis_components.analytics.user_ids import UserId, check_number, user_text
 from django_redis_components.core.arguments import check_flag, check_int
+from django_redis_components.core.chunks import chunks
+from django_redis_components.core.keys import day_stamp
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
 from django_redis_components.core.settings import conf
 
@@ -231,7 +233,7 @@ class SignIns(SiteCounter):
             base=self._key(),
             user=self._user(user),
             day=self._day(day),
-            last_call=self._key("si", "c", user, stamp(day)),
+            last_call=self._key("si", "c", user, day_stamp(day)),
             audit=self._key("si", "a", user),
             id=user,
             is_mapped=int(self.mapped),
@@ -256,7 +258,7 @@ class SignIns(SiteCounter):
             base=self._key(),
             user=self._user(user),
             day=self._day(day),
-            last_call=self._key("si", "c", user, stamp(day)),
+            last_call=self._key("si", "c", user, day_stamp(day)),
             audit=self._key("si", "a", user),
             id=user,
             is_mapped=int(self.mapped),
@@ -324,7 +326,7 @@ class SignIns(SiteCounter):
     def _retention(self, at: date, days: int) -> Flow[list[int]]:
         check_int(days, "days", 1, MAX_RANGE_DAYS)
         first = bits.day_of(bits.offset_of(local_date(at)))
-        names = [f"si:d:{stamp(first + timedelta(days=number))}" for number in range(days + 1)]
+        names = [f"si:d:{day_stamp(first + timedelta(days=number))}" for number in range(days + 1)]
         programs = [(names[0],), *((names[0], name, "&") for name in names[1:])]
         counts: list[int] = yield Batch([EVALUATE(base=self._key(), program=program) for program in programs])
         return counts
@@ -338,7 +340,7 @@ class SignIns(SiteCounter):
                 return day_count  # above 0 if the reply to the deletion was lost
             offsets = bits.days_set(bits.text_of(seen))
             day_count = len(offsets)
-            days = [part for offset in offsets for part in (stamp(bits.day_of(offset)), offset)]
+            days = [part for offset in offsets for part in (day_stamp(bits.day_of(offset)), offset)]
             deleted = yield FORGET(
                 base=self._key(),
                 user=user,
@@ -355,8 +357,7 @@ class SignIns(SiteCounter):
     def _prune(self, before: date) -> Flow[int]:
         count = max(0, (min(local_date(before, "before"), bits.LAST_DAY) - bits.EPOCH).days)
         days = [self._day(bits.day_of(offset)) for offset in range(count)]
-        chunks = [days[first : first + CHUNK] for first in range(0, count, CHUNK)]
-        deleted: list[int] = yield Batch([Command("UNLINK", *chunk, retry=True) for chunk in chunks])
+        deleted: list[int] = yield Batch([Command("UNLINK", *chunk, retry=True) for chunk in chunks(days, CHUNK)])
         return sum(deleted)
 
     def _bits(self, user_id: UserId) -> Flow[str]:
@@ -372,7 +373,7 @@ class SignIns(SiteCounter):
         return self._key("si", "u", stored_id)
 
     def _day(self, day: date) -> str:
-        return self._key("si", "d", stamp(day))
+        return self._key("si", "d", day_stamp(day))
 
 
 def sign_in_flow(sign_ins: SignIns, user_id: UserId, at: date | None = None) -> Flow[bool]:

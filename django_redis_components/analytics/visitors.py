@@ -11,13 +11,15 @@ from django.utils import timezone
 
 from django_redis_components.analytics import periods
 from django_redis_components.analytics.counter import SHORT_TTL_MS, SiteCounter, ttl_ms
-from django_redis_components.analytics.dates import local_date, span, stamp
+from django_redis_components.analytics.dates import local_date, span
 from django_redis_components.analytics.estimate import Estimate
 from django_redis_components.analytics.periods import Unit
 from django_redis_components.analytics.scripts import MERGE, UNION, VISIT, VISIT_PAGES
 from django_redis_components.analytics.view_counters import OTHER, page_name
 from django_redis_components.core import keys
 from django_redis_components.core.arguments import check_choice, check_int, check_iterable, id_text, short_repr
+from django_redis_components.core.chunks import chunks
+from django_redis_components.core.keys import day_stamp
 from django_redis_components.core.protocol import Batch, Call, Flow, Read
 from django_redis_components.core.settings import conf
 
@@ -193,8 +195,7 @@ class UniqueVisitors(SiteCounter):
             ttls[self._period("hour", at)] = SHORT_TTL_MS
         if self.page is None and minute is not None:
             ttls[self._minute(minute)] = MINUTE_TTL_MS
-        chunks = [ids[first : first + CHUNK] for first in range(0, len(ids), CHUNK)]
-        return [VISIT(periods=list(ttls), parts=[*ttls.values(), *chunk]) for chunk in chunks]
+        return [VISIT(periods=list(ttls), parts=[*ttls.values(), *chunk]) for chunk in chunks(ids, CHUNK)]
 
     def _count(self, start: date, end: date | None) -> Flow[Estimate]:
         days = span(start, end)
@@ -279,11 +280,10 @@ def page_calls(site: str, pages: Mapping[str, Sequence[bytes]], day: date) -> li
     labels = [periods.label(unit, day) for unit in UNITS]
     parts: list[str | int | bytes] = []
     for page, ids in pages.items():
-        for first in range(0, len(ids), CHUNK):
-            chunk = ids[first : first + CHUNK]
+        for chunk in chunks(ids, CHUNK):
             parts += [keys.digest(page), len(chunk), *chunk]
     call = VISIT_PAGES(
-        pages=keys.key("analytics", site, "uvp", stamp(day)),
+        pages=keys.key("analytics", site, "uvp", day_stamp(day)),
         base=keys.key("analytics", site),
         max_pages=conf.settings().analytics.visitor_pages_per_day,
         pages_ms=PAGES_TTL_MS,

@@ -107,7 +107,7 @@ def year_calendar(year: int, signed: Sequence[bool], today: date, *, subject: st
             _day(day, is_signed, today, LEFT + column * STEP, TOP + row * STEP)
             for day, is_signed, column, row in zip(days, signed, columns, rows, strict=True)
         ],
-        rows=[_month(each, signed, today) for each in days if each.day == 1 and each <= today],
+        rows=[_month(each, signed) for each in days if each.day == 1 and each <= today],
     )
 
 
@@ -130,7 +130,7 @@ def _summary(days: Sequence[date], signed: Sequence[bool], today: date) -> str:
     return " ".join([*parts, streak % {"days": number_format(longest)}] if longest else parts)
 
 
-def _month(first: date, signed: Sequence[bool], today: date) -> CalendarMonth:
+def _month(first: date, signed: Sequence[bool]) -> CalendarMonth:
     start = first.timetuple().tm_yday - 1
     length = calendar.monthrange(first.year, first.month)[1]
     numbers = [number for number in range(1, length + 1) if signed[start + number - 1]]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from django_redis_components.autocomplete.index import VERSION
 from django_redis_components.autocomplete.registry import registered
+from django_redis_components.core.chunks import chunks
 from django_redis_components.core.client import connections
 from django_redis_components.core.key_scan import escape_glob, scan_keys
 from django_redis_components.core.protocol import Batch, Command, Flow, run
@@ -43,8 +44,8 @@ def find_leftovers(using: str, progress: Callable[[int], object]) -> Leftovers:
 def delete_keys(keys: Sequence[bytes], using: str) -> None:
     """Delete keys, a thousand in one round trip."""
     client = connections.client(using)
-    for at in range(0, len(keys), COUNT):
-        run(client, _delete(keys[at : at + COUNT]))
+    for some in chunks(keys, COUNT):
+        run(client, _delete(some))
 
 
 def _is_leftover(name: str, part: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 from weakref import WeakValueDictionary
 
 from django import forms
@@ -28,16 +28,34 @@ class IndexedObjects:
     """
 
     widget: Any
+    #: The class of the widget, unless another one is given.
+    _input: ClassVar[type[AutocompleteInput]]
     to_field_name: str | None
     error_messages: dict[str, Any]
-    _create: Callable[[str], Model] | None
     #: Objects that were created, by folded text, while forms hold them. The copies of a field share it: the transaction
     #: of a formset is not yet committed, and so its objects are not yet in the index.
     _created: WeakValueDictionary[str, Model]
-    _index_name: str | None
     _queryset: QuerySet[Any] | None
     _instance: Model | None = None
     _name = ""
+
+    def __init__(
+        self,
+        index: str | None = None,
+        *,
+        queryset: QuerySet[Any] | None = None,
+        scope: object = None,
+        create: Callable[[str], Model] | None = None,
+        **options: Any,
+    ) -> None:
+        if (index is None) == (queryset is None):
+            raise TypeError("expected either index or queryset: the index of its model is then used.")
+        self._index_name, self._create = index, create
+        self._created = WeakValueDictionary()
+        options.setdefault("widget", self._input(index, scope=scope))
+        options.pop("blank", None)
+        super().__init__(queryset, **options)  # type: ignore[call-arg]
+        self.scope = scope
 
     @property
     def index(self) -> ModelIndex:

@@ -9,8 +9,9 @@ from django.db import router
 
 from django_redis_components.autocomplete import model_sync
 from django_redis_components.autocomplete.entries import Entry, check_id, record_of
+from django_redis_components.core.chunks import chunks
 from django_redis_components.core.client import connections
-from django_redis_components.core.model_changes import CHUNK, Drift, chunks, key_of, store_check
+from django_redis_components.core.model_changes import CHUNK, Drift, key_of, store_check
 from django_redis_components.core.protocol import run
 
 
@@ -48,7 +49,7 @@ class DriftFinder:
             progress: is called with the number of objects that were compared since the last call.
         """
         count, scopes, suspects = 0, set(known_scopes), list[ScopedId]()
-        for some in chunks(self._index.queryset().iterator(chunk_size=CHUNK)):
+        for some in chunks(self._index.queryset().iterator(chunk_size=CHUNK), CHUNK):
             count += len(some)
             scopes.update(scope for obj in some for scope in self._entries_of(obj))
             suspects += self._differing(some)
@@ -107,7 +108,7 @@ class DriftFinder:
 
     def _records(self, ids: Sequence[ScopedId]) -> dict[tuple[str, str], bytes | None]:
         found: dict[tuple[str, str], bytes | None] = {}
-        for some in chunks(iter(ids)):
+        for some in chunks(ids, CHUNK):
             found.update(run(connections.client(self._index.using), model_sync.read_records(self._index, some)))
         return found
 
@@ -125,6 +126,6 @@ class DriftFinder:
         """Return the entries by scope that the object of each id should have."""
         objects = self._index.queryset().using(router.db_for_write(self._index.model))
         found: dict[Any, Any] = {}
-        for some in chunks(iter({key for key in keys.values() if key is not None})):
+        for some in chunks({key for key in keys.values() if key is not None}, CHUNK):
             found.update(objects.in_bulk(some))
         return {each: self._entries_of(found.get(key)) for each, key in keys.items()}

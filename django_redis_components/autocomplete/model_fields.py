@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
-from weakref import WeakValueDictionary
 
 from django import forms
 from django.core.exceptions import ValidationError
-from django.db.models import Model, QuerySet
+from django.db.models import Model
 
 from django_redis_components.autocomplete.entries import Suggestion
 from django_redis_components.autocomplete.fields import ERROR_MESSAGES
@@ -40,25 +38,9 @@ class AutocompleteModelField(IndexedObjects, forms.ModelChoiceField):  # type: i
             invalid. If the index's `text` is a field of the model, objects with this text are looked up there before.
     """
 
-    widget = AutocompleteInput
+    widget = _input = AutocompleteInput
     hidden_widget = HiddenKey
     default_error_messages = ERROR_MESSAGES
-
-    def __init__(
-        self,
-        index: str | None = None,
-        *,
-        queryset: QuerySet[Any] | None = None,
-        scope: object = None,
-        create: Callable[[str], Model] | None = None,
-        **options: Any,
-    ) -> None:
-        self._index_name, self._create = _checked(index, queryset), create
-        self._created = WeakValueDictionary()
-        options.setdefault("widget", AutocompleteInput(index, scope=scope))
-        options.pop("blank", None)
-        super().__init__(queryset, **options)
-        self.scope = scope
 
     def prepare_value(self, value: Any) -> Any:
         """Return what the widget shows: a suggestion for an object or its key, or what was typed."""
@@ -117,23 +99,8 @@ class AutocompleteMultipleChoiceField(IndexedObjects, forms.ModelMultipleChoiceF
         index, queryset, scope, create: as for `AutocompleteModelField`.
     """
 
-    widget = AutocompleteSelectMultiple
+    widget = _input = AutocompleteSelectMultiple
     default_error_messages = ERROR_MESSAGES
-
-    def __init__(
-        self,
-        index: str | None = None,
-        *,
-        queryset: QuerySet[Any] | None = None,
-        scope: object = None,
-        create: Callable[[str], Model] | None = None,
-        **options: Any,
-    ) -> None:
-        self._index_name, self._create = _checked(index, queryset), create
-        self._created = WeakValueDictionary()
-        options.setdefault("widget", AutocompleteSelectMultiple(index, scope=scope))
-        super().__init__(queryset, **options)
-        self.scope = scope
 
     def prepare_value(self, value: Any) -> Any:
         """Return what the widget shows: a suggestion for each object or primary key, by one query."""
@@ -173,10 +140,3 @@ class AutocompleteMultipleChoiceField(IndexedObjects, forms.ModelMultipleChoiceF
         if not isinstance(data, TypedList):
             return before != {str(each) for each in data or ()}
         return bool(data.text or data.others) or before != set(data.ids)
-
-
-def _checked(index: str | None, queryset: QuerySet[Any] | None) -> str | None:
-    """Return the name of the index."""
-    if (index is None) == (queryset is None):
-        raise TypeError("expected either index or queryset: the index of its model is then used.")
-    return index

@@ -24,6 +24,7 @@ from django_redis_components.autocomplete.exceptions import AutocompleteError
 from django_redis_components.autocomplete.model_drift import DriftFinder, ScopedId
 from django_redis_components.autocomplete.registry import RegisteredIndex
 from django_redis_components.core.arguments import check_progress, check_sequence
+from django_redis_components.core.chunks import chunks
 from django_redis_components.core.client import connections
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.keys import validate_name
@@ -31,7 +32,6 @@ from django_redis_components.core.model_changes import (
     CHUNK,
     Drift,
     ModelChanges,
-    chunks,
     has_id,
     indexed_keys,
     key_of,
@@ -174,7 +174,7 @@ class ModelIndex(RegisteredIndex):
             using: the database to read; by default the one that the router writes to.
         """
         alias = using or router.db_for_write(self.model)
-        for keys in chunks(primary_keys_of(objects)):
+        for keys in chunks(primary_keys_of(objects), CHUNK):
             self._update(keys, alias)
 
     def rebuild(self, *, progress: Callable[[int], object] | None = None) -> int:
@@ -251,7 +251,7 @@ class ModelIndex(RegisteredIndex):
             raise AutocompleteError(f"Index {self.name!r}: objects changed again and again while they were written.")
 
     def _entries(self, progress: Callable[[int], object] | None) -> Iterator[Entry]:
-        for some in chunks(self._newest().iterator(chunk_size=CHUNK)):
+        for some in chunks(self._newest().iterator(chunk_size=CHUNK), CHUNK):
             yield from (entry for obj in some for entry in self._stored_entries(obj).values())
             if progress is not None:
                 progress(len(some))
@@ -259,7 +259,7 @@ class ModelIndex(RegisteredIndex):
     def _place_all(self) -> dict[str, list[Any]]:
         """Return the primary keys of all objects by scope, and note the scopes of objects that have none yet."""
         by_scope: dict[str, list[Any]] = {}
-        for some in chunks(self._newest().iterator(chunk_size=CHUNK)):
+        for some in chunks(self._newest().iterator(chunk_size=CHUNK), CHUNK):
             entries = {obj.pk: placed for obj in some if (placed := self._stored_entries(obj))}
             run(connections.client(self.using), model_sync.note_scopes(self.name, entries))
             for key, scopes in entries.items():
@@ -268,7 +268,7 @@ class ModelIndex(RegisteredIndex):
         return by_scope
 
     def _entries_of(self, scope: str, keys: Sequence[Any]) -> Iterator[Entry]:
-        for some in chunks(chain(keys, self._joined(scope, keys))):
+        for some in chunks(chain(keys, self._joined(scope, keys)), CHUNK):
             for obj in self._newest().in_bulk(some).values():
                 if entry := self._entries_by_scope(obj).get(scope):
                     yield entry

@@ -18,6 +18,7 @@ from django_redis_components.autocomplete.index import PrefixIndex, add_call, ch
 from django_redis_components.autocomplete.registry import RegisteredIndex
 from django_redis_components.autocomplete.scripts import CHANGE_SCOPES, FIND_ORPHANS
 from django_redis_components.core import keys
+from django_redis_components.core.chunks import chunks
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Batch, Call, Command, Flow, Read, run
 
@@ -69,8 +70,7 @@ def forget_scopes(source: RegisteredIndex, scopes: list[str]) -> Flow[None]:
     They are removed before their entries are counted, and a writer adds its scopes again after it has added entries: so
     a scope with entries is stored.
     """
-    for start in range(0, len(scopes), SCAN_COUNT):
-        some = scopes[start : start + SCAN_COUNT]
+    for some in chunks(scopes, SCAN_COUNT):
         yield Command("SREM", all_scopes_key(source.name), *some, retry=True)
         counts = yield Batch([Read("HLEN", part_key(part_of(source, scope), "entries")) for scope in some])
         if noted := _noted(source.name, [scope for scope, count in zip(some, counts, strict=True) if count]):

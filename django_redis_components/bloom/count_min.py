@@ -12,6 +12,7 @@ from django_redis_components.bloom.exceptions import SketchMismatch
 from django_redis_components.bloom.hashing import Item, digest
 from django_redis_components.bloom.scripts import INCREMENT
 from django_redis_components.core.arguments import check_int, check_number
+from django_redis_components.core.chunks import chunks
 from django_redis_components.core.component import DeletableComponent
 from django_redis_components.core.protocol import Command, Flow, Read
 from django_redis_components.core.units import Seconds, to_ms
@@ -194,8 +195,7 @@ class CountMinSketch(DeletableComponent):
         parts = [part for item in items for place in self._places(item) for part in ("GET", "u32", place)]
         reply: list[int] = yield Read("BITFIELD_RO", self._sketch(), "GET", "u32", 0, "GET", "u32", 32, *parts)
         self._check(*reply[:2])
-        counts, depth = reply[2:], self._plan.depth
-        return [min(counts[start : start + depth]) for start in range(0, len(counts), depth)]
+        return [min(counts) for counts in chunks(reply[2:], self._plan.depth)]
 
     def _info(self) -> Flow[CountMinInfo]:
         reply = yield Read("BITFIELD_RO", self._sketch(), "GET", "u32", 0, "GET", "u32", 32, "GET", "i64", 64)

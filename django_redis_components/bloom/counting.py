@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
 from typing import TypeVar
 
 from django_redis_components.core.arguments import check_iterable
+from django_redis_components.core.chunks import chunks
 
 #: Items of one call. Longer calls delay other clients of the server.
 CHUNK = 1_000
@@ -25,5 +25,4 @@ def counted_chunks(items: Mapping[K, int] | Iterable[K]) -> Iterator[list[tuple[
     pairs = (
         iter(items.items()) if isinstance(items, Mapping) else ((item, 1) for item in check_iterable(items, "items"))
     )
-    while chunk := list(islice(pairs, CHUNK)):
-        yield chunk
+    yield from chunks(pairs, CHUNK)

@@ -24,6 +24,7 @@ from django.core.checks import CheckMessage, Error
 from django_redis_components.core.arguments import check_choice
 from django_redis_components.core.client_address import client_address
 from django_redis_components.core.exceptions import ConfigurationError, missing_extra
+from django_redis_components.core.names import dotted_path
 from django_redis_components.core.rates import RateLike
 from django_redis_components.ratelimits import Decision, RateLimit
 from django_redis_components.ratelimits.limiter import Penalty
@@ -140,7 +141,7 @@ def _hashable(value: Any) -> Any:
 def check_throttles() -> list[CheckMessage]:
     """Each throttle of the site's views whose rates in ``DEFAULT_THROTTLE_RATES`` are not accepted (drc.E051)."""
     return [
-        Error(f"{throttle.__module__}.{throttle.__qualname__}: {error}", id="drc.E051")
+        Error(f"{dotted_path(throttle)}: {error}", id="drc.E051")
         for throttle in _used_throttles()
         if (error := _rates_error(throttle)) is not None
     ]

@@ -14,6 +14,7 @@ repeated_errors           log messages about a loop that fails again and again
 units, rates              durations in seconds to milliseconds, stored times to datetimes; "10/m"
 names, keys               validation of names; names to Redis keys
 arguments                 validation of other arguments
+chunks                    items in chunks of a bounded number
 serialization             JSON for arguments and return values
 text                      folding of text for search
 protocol                  `Call`, `Command`, `Batch`, `Sleep`, `Wait`; `run` and `arun`
@@ -37,6 +38,7 @@ stored_formats            the number of each component's format, compared at the
 rebuild                   data anew beside the live data: begin, load, swap, abandon
 command_line              command lines of manage.py, as pages advise them
 client_address            a visitor's address behind proxies
+request_middleware        the base class of the middlewares of requests
 decompression             gzip and zstd streams, block by block
 regular_files             opening files that must be regular ones
 polling, forks            what platforms lack: `select.poll`; callbacks after a fork

@@ -7,11 +7,12 @@ slot. Names are validated (`validate_name`); text from visitors is hashed (`dige
 from __future__ import annotations
 
 import hashlib
+from datetime import date
 
 from django_redis_components.core.names import MAX_NAME_BYTES, validate_name
 from django_redis_components.core.settings import conf
 
-__all__ = ["MAX_NAME_BYTES", "digest", "key", "validate_name"]
+__all__ = ["MAX_NAME_BYTES", "day_stamp", "digest", "key", "validate_name"]
 
 
 def key(component: str, name: str, *parts: str) -> str:
@@ -24,3 +25,8 @@ def digest(value: str | bytes) -> str:
     """Return a 16-byte BLAKE2b hash as hexadecimal, for text of visitors in keys."""
     data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
     return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def day_stamp(day: date) -> str:
+    """Return the day as it appears in keys: ``20261231``."""
+    return day.isoformat().replace("-", "")

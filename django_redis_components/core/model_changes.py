@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from django.core.exceptions import ValidationError
@@ -16,6 +15,7 @@ from redis.exceptions import RedisError
 
 from django_redis_components.core import keys
 from django_redis_components.core.arguments import id_text
+from django_redis_components.core.chunks import chunks
 from django_redis_components.core.exceptions import RedisComponentsError, must_raise
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
@@ -188,7 +188,7 @@ class ModelChanges:
 
     def _write(self, primary_keys: list[Any], using: str) -> None:
         try:
-            for some in chunks(iter(primary_keys)):
+            for some in chunks(primary_keys, CHUNK):
                 self._update(some, using)
         except (RedisError, RedisComponentsError) as exc:
             self._log_missed(primary_keys, exc)
@@ -315,12 +315,6 @@ def primary_keys_of(objects: Iterable[Any]) -> Iterator[Any]:
             yield from each.values_list("pk", flat=True).iterator()
         else:
             yield each.pk if isinstance(each, models.Model) else each
-
-
-def chunks(source: Iterator[Any], size: int = CHUNK) -> Iterator[list[Any]]:
-    """Yield lists of up to `size` items."""
-    while chunk := list(islice(source, size)):
-        yield chunk
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
-"""Validation of names: of locks, queues, indexes, sites."""
+"""Validation of names: of locks, queues, indexes, sites. Names of functions and classes."""
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from django_redis_components.core.arguments import is_text, plain_text, short_repr
 
@@ -38,3 +39,9 @@ def validate_name(name: object, what: str = "name") -> str:
     if found[0] in "{}":
         raise ValueError(f"{what} {name!r}: braces are not accepted; they mark the Cluster slot in keys.")
     raise ValueError(f"{what} {name!r}: control character {found[0]!r} is not accepted.")
+
+
+def dotted_path(func: Any) -> str:
+    """Return module and qualified name of a function or class; of another object, such as a partial, its class's."""
+    named = func if hasattr(func, "__qualname__") else type(func)
+    return f"{named.__module__}.{named.__qualname__}"

@@ -48,12 +48,11 @@ class ParsedRate:
         return f"{self.limit}/{'' if whole else f'{self.period_us / 1_000_000:.15g}'}s"
 
 
-def parse_rate(value: Any, what: str = "rate") -> ParsedRate:
+def parse_rate(value: Any) -> ParsedRate:
     """Parse a rate.
 
     Args:
         value: "10/s", "5/m", "100/h", "3/2h", "1000/d", or (count, seconds or timedelta).
-        what: the argument's name, for the error.
 
     Raises:
         TypeError: neither a string nor a pair, or the count is not an integer.
@@ -62,13 +61,13 @@ def parse_rate(value: Any, what: str = "rate") -> ParsedRate:
     if isinstance(value, str):
         found = _PATTERN.fullmatch(value.strip())
         if found is None or found[3] not in UNITS:
-            raise ValueError(f"{what}={short_repr(value)}: {_ACCEPTED}.")
+            raise ValueError(f"rate={short_repr(value)}: {_ACCEPTED}.")
         count, times = int(found[1]), found[2]
         seconds: Seconds = UNITS[found[3]] * (int(times) if times else 1)
     elif isinstance(value, tuple | list) and len(value) == 2 and isinstance(value[1], int | float | timedelta):
         count, seconds = value
     else:
-        raise TypeError(f"{what}={short_repr(value)}: {_ACCEPTED}.")
-    count = check_int(count, f"the count of {what}", 1, MAX_COUNT)
-    period = to_seconds(seconds, f"{what}[1]")
+        raise TypeError(f"rate={short_repr(value)}: {_ACCEPTED}.")
+    count = check_int(count, "the count of rate", 1, MAX_COUNT)
+    period = to_seconds(seconds, "rate[1]")
     return ParsedRate(count, max(1, round(period * 1_000_000)))

@@ -24,6 +24,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from redis.exceptions import RedisError
 
 from django_redis_components.core.arguments import check_iterable
+from django_redis_components.core.chunks import chunks
 from django_redis_components.core.exceptions import RebuildSuperseded
 from django_redis_components.core.protocol import AsyncClientProtocol, Flow, SyncClientProtocol, arun, run
 
@@ -77,7 +78,7 @@ class Rebuild(ABC, Generic[Item]):
         source = iter(check_iterable(items, "items"))
         try:
             run(client, self.begin())
-            while chunk := list(islice(source, self.chunk_size)):
+            for chunk in chunks(source, self.chunk_size):
                 self._check(run(client, self.load(chunk)))
             return self._check(run(client, self.swap()))
         except BaseException:

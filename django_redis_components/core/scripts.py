@@ -35,7 +35,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib import resources
-from itertools import chain
 from operator import itemgetter
 from typing import Any
 
@@ -282,19 +281,15 @@ class _Expansion:
 
 
 def _without_unused(source: str) -> str:
-    """Remove functions until each is named outside of itself: every call of the script creates all of them."""
+    """Remove functions that nothing outside of them names: every call of the script creates all that are left."""
     lines = source.splitlines(keepends=True)
-    words = [_WORD.findall(line) for line in lines]
-    uses = Counter(chain.from_iterable(words))
-    functions, is_shorter = list(_functions(lines)), True
-    while is_shorter:
-        is_shorter = False
-        for name, start, stop in functions:
-            if lines[start] and uses[name] == sum(found.count(name) for found in words[start:stop]):
-                uses.subtract(chain.from_iterable(words[start:stop]))
-                lines[start:stop] = [""] * (stop - start)
-                words[start:stop] = [[]] * (stop - start)
-                is_shorter = True
+    uses = Counter(_WORD.findall(source))
+    for name, start, stop in reversed(list(_functions(lines))):  # a function is used only by later ones
+        text = "".join(lines[start:stop])
+        words = _WORD.findall(text) if text.count(name) >= uses[name] else []  # counting spares most of the searches
+        if words and uses[name] == words.count(name):
+            uses.subtract(words)
+            lines[start:stop] = [""] * (stop - start)
     return "".join(lines)
 
 

@@ -26,6 +26,8 @@ from functools import lru_cache
 #: Part of each key with folded text. A change of the steps needs a new number: a new index is then built beside the
 #: old one, and the two never mix.
 FOLDING_VERSION = 4
+#: Starts of words in a text that `match_span` looks at.
+MAX_MATCH_STARTS = 16
 
 #: Characters typed instead of an apostrophe. NFKC would turn one of them into a space and a mark.
 _APOSTROPHE_LIKE = str.maketrans(dict.fromkeys("‘’ʼ´`", "'"))
@@ -170,17 +172,14 @@ def folded_positions(text: str, limit: int) -> dict[str, int]:
     return positions
 
 
-def match_span(text: str, folded: str, limit: int = 16) -> tuple[int, int] | None:
+def match_span(text: str, folded: str) -> tuple[int, int] | None:
     """Return start and end, in characters, of the first part of a text that starts with a folded prefix; None without.
 
     ``match_span("Émile Zola", "zo") == (6, 8)``
-
-    Args:
-        limit: positions that are looked at.
     """
     if not folded:
         return None
-    for start in list(dict.fromkeys([0, *word_starts(text)]))[:limit]:
+    for start in list(dict.fromkeys([0, *word_starts(text)]))[:MAX_MATCH_STARTS]:
         if not fold(text[start:]).startswith(folded):
             continue
         for end in range(start + 1, len(text) + 1):
@@ -210,7 +209,8 @@ def _words(text: str) -> list[tuple[int, int]]:
                 starts.append((at, INSIDE if inside and after_han and han else WORD))
             inside, after_han = True, han
         elif character in _APOSTROPHES and inside:
-            inside = not _run_of_letters(text, at + 1, 3)
+            part = text[at + 1 : at + 4]
+            inside = not (len(part) == 3 and part.isalpha())
         elif kind != "M":
             inside = False
     return starts
@@ -229,11 +229,6 @@ def _without_marks(decomposed: str) -> list[str]:
             strip = _is_latin_or_greek(character)
             kept.append(character)
     return kept
-
-
-def _run_of_letters(text: str, start: int, length: int) -> bool:
-    part = text[start : start + length]
-    return len(part) == length and part.isalpha()
 
 
 def _is_selector(character: str) -> bool:

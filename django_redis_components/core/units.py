@@ -83,6 +83,11 @@ def moment_of(us: int) -> datetime:
     return moment if settings.USE_TZ else timezone.make_naive(moment, timezone.get_default_timezone())
 
 
+def moment_of_ms(ms: float | str | bytes) -> datetime:
+    """Return the datetime of milliseconds since the epoch, as a number or as Redis returns it; see `moment_of`."""
+    return moment_of(int(ms) * 1_000)
+
+
 def aware(moment: datetime) -> datetime:
     """Return a datetime as an aware one: a naive one is in TIME_ZONE."""
     if timezone.is_aware(moment):

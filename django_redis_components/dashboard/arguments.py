@@ -47,7 +47,7 @@ def masked_arguments(record: TaskRecord[Any]) -> tuple[list[Any], dict[str, Any]
     return masked, {name: _masked(name, value) for name, value in kwargs.items()}
 
 
-def arguments_text(record: TaskRecord[Any], length: int = LIST_LENGTH) -> str:
+def arguments_text(record: TaskRecord[Any]) -> str:
     """Return the arguments on one line, as in a call, masked and cut."""
     try:
         args, kwargs = masked_arguments(record)
@@ -59,7 +59,7 @@ def arguments_text(record: TaskRecord[Any], length: int = LIST_LENGTH) -> str:
         f"{one_line(name)}={_masked_json(value)}" for name, value in kwargs.items()
     ]
     text = ", ".join(parts)
-    return text if len(text) <= length else f"{text[: length - 1]}…"
+    return text if len(text) <= LIST_LENGTH else f"{text[: LIST_LENGTH - 1]}…"
 
 
 def argument_lines(record: TaskRecord[Any], *, masked: bool = True) -> list[str]:

@@ -15,9 +15,6 @@ from django_redis_components.dashboard.locks import scan
 
 #: Most commands that one page may send.
 MAX_COMMANDS = 200
-#: Most round trips of the overview up to 500 queues: two for the task queue, a third if analytics uses another
-#: connection.
-MAX_ROUND_TRIPS = 3
 #: Commands whose cost is constant, or grows only with the number of their keys.
 BOUNDED_COMMANDS = {
     "BITCOUNT", "DBSIZE", "GET", "HLEN", "HMGET", "INFO", "LINDEX", "LLEN", "MGET", "PFCOUNT", "PTTL", "SMISMEMBER",

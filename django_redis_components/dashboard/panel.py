@@ -16,6 +16,7 @@ from django.template.loader import get_template
 from django.utils.module_loading import import_string
 
 from django_redis_components.core.arguments import check_int, check_string
+from django_redis_components.core.names import dotted_path
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import pages
 from django_redis_components.dashboard.display_names import Kind, Names
@@ -140,7 +141,7 @@ def register_panel(panel_class: type[P]) -> type[P]:
         raise _name_is_taken(panel_class, f"{__package__}.panels")
     registered = _panels.setdefault(panel_class.name, panel_class())
     if type(registered) is not panel_class:
-        raise _name_is_taken(panel_class, _path(type(registered)))
+        raise _name_is_taken(panel_class, dotted_path(type(registered)))
     return panel_class
 
 
@@ -170,16 +171,16 @@ def panels_of(page: str) -> list[Panel]:
 def _check_attributes(panel: type[Panel]) -> None:
     if not (isinstance(panel.name, str) and _NAME.fullmatch(panel.name)):
         expected = "a lower-case letter, then up to 49 lower-case letters, digits and hyphens"
-        raise ValueError(f"{_path(panel)}.name={panel.name!r}: expected {expected}.")
+        raise ValueError(f"{dotted_path(panel)}.name={panel.name!r}: expected {expected}.")
     if not panel.title:
-        raise ValueError(f"{_path(panel)}.title={panel.title!r}: expected a heading.")
+        raise ValueError(f"{dotted_path(panel)}.title={panel.title!r}: expected a heading.")
     if panel.page not in PAGES:
         near = difflib.get_close_matches(str(panel.page), PAGES, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"{_path(panel)}.page={panel.page!r}: expected one of {', '.join(PAGES)}.{hint}")
-    check_int(panel.order, f"{_path(panel)}.order")
+        raise ValueError(f"{dotted_path(panel)}.page={panel.page!r}: expected one of {', '.join(PAGES)}.{hint}")
+    check_int(panel.order, f"{dotted_path(panel)}.order")
     if panel.permission and not _PERMISSION.fullmatch(panel.permission):
-        raise ValueError(f"{_path(panel)}.permission={panel.permission!r}: expected 'app_label.codename', or ''.")
+        raise ValueError(f"{dotted_path(panel)}.permission={panel.permission!r}: expected 'app_label.codename', or ''.")
 
 
 def _check_template(panel: type[Panel]) -> None:
@@ -187,15 +188,11 @@ def _check_template(panel: type[Panel]) -> None:
     try:
         get_template(panel.template_name)
     except TemplateDoesNotExist:
-        raise ValueError(f"{_path(panel)}.template_name={panel.template_name!r}: expected {expected}.") from None
+        raise ValueError(f"{dotted_path(panel)}.template_name={panel.template_name!r}: expected {expected}.") from None
 
 
 def _name_is_taken(panel: type[Panel], owner: str) -> ValueError:
     return ValueError(
-        f"Panel name {panel.name!r} of {_path(panel)} is already registered by {owner}. "
+        f"Panel name {panel.name!r} of {dotted_path(panel)} is already registered by {owner}. "
         f"Choose another name, or call unregister_panel({panel.name!r}) first."
     )
-
-
-def _path(panel: type[Panel]) -> str:
-    return f"{panel.__module__}.{panel.__qualname__}"

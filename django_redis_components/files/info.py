@@ -6,7 +6,7 @@ import dataclasses
 from datetime import datetime
 
 from django_redis_components.core.protocol import Batch, Flow, Read
-from django_redis_components.core.units import moment_of
+from django_redis_components.core.units import moment_of_ms
 from django_redis_components.files.publishing import ChannelOptions
 
 #: Files that are described, those that expire first.
@@ -118,13 +118,9 @@ def _read_files(base: str, ids: list[str], consumers: tuple[str, ...]) -> Flow[t
             ConsumerProgress(consumer, int(size) if is_done else int(offset or 0), bool(is_done))
             for consumer, offset, is_done in zip(consumers, read, done, strict=True)
         )
-        published_at = _datetime(published_ms) if published_ms else None
+        published_at = moment_of_ms(published_ms) if published_ms else None
         is_ready = state == b"ready"
         files.append(
-            FileInfo(file_id, name.decode(), int(size), is_ready, published_at, _datetime(expires_ms), progress)
+            FileInfo(file_id, name.decode(), int(size), is_ready, published_at, moment_of_ms(expires_ms), progress)
         )
     return tuple(files)
-
-
-def _datetime(ms: bytes) -> datetime:
-    return moment_of(int(ms) * 1_000)

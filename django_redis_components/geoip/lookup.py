@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from django_redis_components.core.arguments import check_choice, check_iterable, check_string
+from django_redis_components.core.chunks import chunks
 from django_redis_components.core.client import connections
 from django_redis_components.core.component import DeletableComponent
 from django_redis_components.core.guarded_logger import guarded_logger
@@ -167,8 +168,7 @@ class IpLookup(DeletableComponent):
         packed = [pack_public(ip) for ip in ips]
         wanted = sorted({each for each in packed if each is not None})
         places: dict[bytes | None, Place] = {}
-        for at in range(0, len(wanted), MAX_ADDRESSES):
-            part = wanted[at : at + MAX_ADDRESSES]
+        for part in chunks(wanted, MAX_ADDRESSES):
             reply: Sequence[bytes] = yield FIND_RANGES(base=self._base(), addresses=part)
             if not reply:
                 yield from self._warn_if_empty()

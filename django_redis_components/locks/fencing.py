@@ -12,13 +12,13 @@ is refused. The check must hold at the moment of the write, not before it:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from asgiref.sync import sync_to_async
 from django.db import NotSupportedError, connections, models, transaction
 
 from django_redis_components.core.arguments import check_int
+from django_redis_components.core.chunks import chunks
 from django_redis_components.locks.exceptions import StaleFence
 
 if TYPE_CHECKING:
@@ -117,7 +117,8 @@ def _update_under_lock(rows: QuerySet[M], allowed: QuerySet[M], token: int, valu
         chosen = holder._base_manager.using(rows.db).filter(pk__in=allowed.values(to_holder))
         current = [pk for pk, fence in _locked(chosen) if fence <= token]
         return sum(
-            rows.filter(**{f"{to_holder}__in": chunk}).update(fence=token, **values) for chunk in _chunks(current)
+            rows.filter(**{f"{to_holder}__in": chunk}).update(fence=token, **values)
+            for chunk in chunks(current, _CHUNK)
         )
 
 
@@ -148,10 +149,6 @@ def _lookup_of(model: Any, ancestor: Any) -> str:
         names.append(link.name)
         model = link.remote_field.model
     return "__".join([*names, "pk"])
-
-
-def _chunks(keys: list[Any]) -> Iterator[list[Any]]:
-    return (keys[first : first + _CHUNK] for first in range(0, len(keys), _CHUNK))
 
 
 def _stale(rows: QuerySet[Any], token: int) -> StaleFence:

@@ -39,9 +39,9 @@ def check_user(user: object, what: str = "user") -> str:
     return validate_name(id_text(user, what), what)
 
 
-def check_users(users: object, what: str) -> list[str]:
-    """Return the ids of users as text, each once."""
-    return list(dict.fromkeys(check_user(user, f"user in {what}") for user in check_iterable(users, what, "user ids")))
+def check_members(members: object) -> list[str]:
+    """Return the ids of members as text."""
+    return [check_user(user, "user in members") for user in check_iterable(members, "members", "user ids")]
 
 
 def check_body(body: Any) -> bytes:

@@ -6,7 +6,7 @@ import dataclasses
 from datetime import datetime
 from typing import Any
 
-from django_redis_components.core.units import moment_of
+from django_redis_components.core.units import moment_of_ms
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -39,5 +39,5 @@ def sent_ms(reply: list[Any]) -> int:
 def info_of(reply: list[Any]) -> ChatInfo:
     """Return the state of a reply of `UNREAD`."""
     unread, last_id, last_seen, revision, last_ms, epoch = reply
-    last_at = moment_of(last_ms * 1_000) if last_ms else None
+    last_at = moment_of_ms(last_ms) if last_ms else None
     return ChatInfo(unread, last_id, last_seen, revision, last_at, epoch.decode())

@@ -9,7 +9,7 @@ from typing import Any
 from django_redis_components.core.arguments import check_instance
 from django_redis_components.core.protocol import Flow
 from django_redis_components.messaging import keyspace, user_index
-from django_redis_components.messaging.arguments import User, check_body, check_user, check_users
+from django_redis_components.messaging.arguments import User, check_body, check_members, check_user
 from django_redis_components.messaging.exceptions import ChatExists
 from django_redis_components.messaging.retention import Retention, times_ms
 from django_redis_components.messaging.scripts import CREATE
@@ -23,7 +23,7 @@ def create_flow(
 ) -> Flow[None]:
     """Return the flow of `Chat.create`."""
     first = check_user(creator, "creator")
-    users = list(dict.fromkeys([first, *check_users(members, "members")]))
+    users = list(dict.fromkeys([first, *check_members(members)]))
     if len(users) > MAX_MEMBERS:
         raise ValueError(f"members: {len(users):,} users with the creator, expected at most {MAX_MEMBERS:,}.")
     wanted = "a Retention or None"

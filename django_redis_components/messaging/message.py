@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from django_redis_components.core import serialization
-from django_redis_components.core.units import moment_of
+from django_redis_components.core.units import moment_of_ms
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def read_entries(entries: Sequence[Any], edits: Sequence[bytes] = ()) -> list[Me
     replaced = {}
     for edit in edits:
         edited_ms, id_, body = edit.split(b":", 2)
-        replaced[int(id_)] = (body, _time(edited_ms))
+        replaced[int(id_)] = (body, moment_of_ms(edited_ms))
     return [_message(entry_id, fields, replaced) for entry_id, fields in entries]
 
 
@@ -91,8 +91,4 @@ def fetched(reply: list[Any]) -> Messages:
 def _message(entry_id: bytes, fields: Sequence[bytes], replaced: dict[int, tuple[bytes, datetime]]) -> Message:
     id_, sender = int(entry_id.partition(b"-")[0]), fields[1].decode()
     body, edited_at = replaced.get(id_, (fields[3], None))
-    return Message(id_, sender or None, serialization.decode(body), _time(fields[5]), edited_at)
-
-
-def _time(ms: bytes) -> datetime:
-    return moment_of(int(ms) * 1_000)
+    return Message(id_, sender or None, serialization.decode(body), moment_of_ms(fields[5]), edited_at)

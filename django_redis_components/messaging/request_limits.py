@@ -67,12 +67,6 @@ class OpenRequest:
         self.close()
 
 
-def open_requests(user: str) -> int:
-    """Return the number of open requests of a user in this process."""
-    with _mutex:
-        return _open[user]
-
-
 def perform(chat: Chat, name: str, args: dict[str, Any]) -> Any:
     """Run the flow of a chat's method for its user, on the client of pages, within the limits.
 

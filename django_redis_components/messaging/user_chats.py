@@ -6,6 +6,7 @@ from operator import itemgetter
 from typing import Any
 
 from django_redis_components.core.arguments import check_int
+from django_redis_components.core.chunks import chunks
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Batch, Call, Flow, arun, run
 from django_redis_components.messaging import arguments, keyspace, user_index
@@ -70,8 +71,8 @@ def _states(user: User) -> Flow[dict[str, ChatInfo]]:
     name = check_user(user)
     ids = yield from user_index.chat_ids(name)
     found = []
-    for start in range(0, len(ids), CHUNK):
-        calls = {one: UNREAD(chat=keyspace.chat_key(one), user=name) for one in ids[start : start + CHUNK]}
+    for some in chunks(ids, CHUNK):
+        calls = {one: UNREAD(chat=keyspace.chat_key(one), user=name) for one in some}
         replies = yield from _replies(name, calls)
         found += [(sent_ms(reply), chat_id, info_of(reply)) for chat_id, reply in replies.items()]
     return {chat_id: info for _, chat_id, info in sorted(found, key=itemgetter(0), reverse=True)}
@@ -86,9 +87,9 @@ def _pending(user: User, limit: int) -> Flow[list[tuple[str, Messages]]]:
     check_int(limit, "limit", 1, arguments.MAX_FETCH)
     states = yield from _states(name)
     fetched_chats, size = [], 0
-    for chunk in _chunks(states, limit):
+    for part in _parts(states, limit):
         calls = {
-            one: FETCH(chat=keyspace.chat_key(one), user=name, after="", before="", limit=chunk[one]) for one in chunk
+            one: FETCH(chat=keyspace.chat_key(one), user=name, after="", before="", limit=part[one]) for one in part
         }
         replies = yield from _replies(name, calls)
         fetched_chats += [(chat_id, fetched(reply)) for chat_id, reply in replies.items()]
@@ -98,20 +99,20 @@ def _pending(user: User, limit: int) -> Flow[list[tuple[str, Messages]]]:
     return [(chat_id, messages) for chat_id, messages in fetched_chats if messages]
 
 
-def _chunks(states: dict[str, ChatInfo], limit: int) -> list[dict[str, int]]:
+def _parts(states: dict[str, ChatInfo], limit: int) -> list[dict[str, int]]:
     """Return the chats to read in each round trip, with the number of messages of each."""
-    chunks: list[dict[str, int]] = [{}]
+    parts: list[dict[str, int]] = [{}]
     remaining, size = MAX_PENDING, 0
     for chat_id, state in states.items():
         count = min(state.unread, limit, remaining)
         if not count:
             continue
-        if size + count > CHUNK_MESSAGES or len(chunks[-1]) == CHUNK:
-            chunks.append({})
+        if size + count > CHUNK_MESSAGES or len(parts[-1]) == CHUNK:
+            parts.append({})
             size = 0
-        chunks[-1][chat_id] = count
+        parts[-1][chat_id] = count
         remaining, size = remaining - count, size + count
-    return chunks
+    return parts
 
 
 def _size(reply: list[Any]) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from redis.exceptions import RedisError
 
+from django_redis_components.core.chunks import chunks
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
 from django_redis_components.messaging import keyspace
@@ -50,8 +51,7 @@ def remove(entries: Sequence[Entry], *, is_strict: bool = False) -> Flow[None]:
 
 def restore(entries: Sequence[Entry], *, is_strict: bool = False) -> Flow[None]:
     """Add those chats to the indexes of users of which they are members."""
-    for start in range(0, len(entries), CHUNK):
-        chunk = entries[start : start + CHUNK]
+    for chunk in chunks(entries, CHUNK):
         reads = [Read("ZSCORE", keyspace.chat_key(chat_id, "members"), user) for chat_id, user in chunk]
         try:
             scores = yield Batch(reads)
@@ -88,9 +88,9 @@ def chat_ids(user: str) -> Flow[list[str]]:
 
 def write(requests: Sequence[Command], *, is_strict: bool = False) -> Flow[None]:
     """Write to indexes. An error is logged: what it is about has been done. A strict write raises it."""
-    for start in range(0, len(requests), CHUNK):
+    for chunk in chunks(requests, CHUNK):
         try:
-            yield Batch(requests[start : start + CHUNK])
+            yield Batch(chunk)
         except RedisError as exc:
             _raise_or_log(exc, is_strict)
 

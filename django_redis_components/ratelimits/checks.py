@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning
 
+from django_redis_components.core.names import dotted_path
 from django_redis_components.core.settings import conf
 from django_redis_components.ratelimits.limiter import Limiter
 from django_redis_components.ratelimits.middleware import NAME, RateLimitMiddleware
 
 #: Import paths of the middleware that `MIDDLEWARE` may use.
 PATHS = {
-    f"{RateLimitMiddleware.__module__}.{RateLimitMiddleware.__qualname__}",
+    dotted_path(RateLimitMiddleware),
     f"{__package__}.{RateLimitMiddleware.__qualname__}",
 }
 AUTHENTICATION = "django.contrib.auth.middleware.AuthenticationMiddleware"

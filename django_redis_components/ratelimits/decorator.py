@@ -16,6 +16,7 @@ from django_redis_components.core.arguments import check_callable, short_repr
 from django_redis_components.core.decorators import function_name, is_async, refuse_coroutine_function
 from django_redis_components.core.keys import MAX_NAME_BYTES, digest
 from django_redis_components.core.name_templates import NameTemplate
+from django_redis_components.core.names import dotted_path
 from django_redis_components.core.rates import RateLike
 from django_redis_components.ratelimits.algorithms import AlgorithmName
 from django_redis_components.ratelimits.decision import Decision
@@ -204,8 +205,7 @@ def _default_name(func: Any) -> str:
     """Return the name of a function's limit; of a partial its function's, of a callable object its class's."""
     while isinstance(func, functools.partial):
         func = func.func
-    named = func if hasattr(func, "__qualname__") else type(func)
-    return _fitting(_INVALID_IN_NAMES.sub("_", f"{named.__module__}.{named.__qualname__}"))
+    return _fitting(_INVALID_IN_NAMES.sub("_", dotted_path(func)))
 
 
 def _fitting(name: str) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
 
-from asgiref.sync import iscoroutinefunction, markcoroutinefunction
-
-from django_redis_components.core.leasing.holder import working_for
+from django_redis_components.core.request_middleware import RequestMiddleware
 from django_redis_components.core.settings import conf
 from django_redis_components.ratelimits.limit import RateLimit
 from django_redis_components.ratelimits.request_keys import arequest_key, request_key
@@ -22,21 +20,12 @@ if TYPE_CHECKING:
 NAME = "site"
 
 
-class RateLimitMiddleware:
+class RateLimitMiddleware(RequestMiddleware):
     """Limit the requests of each visitor by `RATES` and `KEY` in ``REDIS_COMPONENTS["RATELIMITS"]``.
 
     With "ip", list it near the top, above the session middleware. With "user" and "user_or_ip", list it below the
     session and authentication middlewares. Without rates nothing is limited.
     """
-
-    sync_capable = True
-    async_capable = True
-
-    def __init__(self, get_response: Callable[[HttpRequest], Any]) -> None:
-        self.get_response = get_response
-        self._is_async = iscoroutinefunction(get_response)
-        if self._is_async:
-            markcoroutinefunction(self)
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
         if self._is_async:
@@ -53,14 +42,6 @@ class RateLimitMiddleware:
             return await self._anext(request)
         decision = await limit.ahit(await arequest_key(conf.settings().ratelimits.key, request), request=request)
         return _respond(limit, decision, None if not decision.is_allowed else await self._anext(request))
-
-    def _next(self, request: HttpRequest) -> HttpResponseBase:
-        with working_for(request):
-            return cast("HttpResponseBase", self.get_response(request))
-
-    async def _anext(self, request: HttpRequest) -> HttpResponseBase:
-        with working_for(request):
-            return cast("HttpResponseBase", await self.get_response(request))
 
 
 def _respond(limit: RateLimit, decision: Decision, response: HttpResponseBase | None) -> HttpResponseBase:

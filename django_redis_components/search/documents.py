@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 from django_redis_components.core.arguments import check_mapping
+from django_redis_components.core.chunks import chunks
 from django_redis_components.core.protocol import Call, Flow
 from django_redis_components.search.arguments import (
     MAX_SORTS,
@@ -117,8 +118,7 @@ def differences(root: str, expected: Mapping[str, EncodedDocument | None]) -> Fl
     """
     names = sorted({name for each in expected.values() if each for name in each.scores})
     different: dict[str, bool] = {}
-    for start in range(0, len(expected), COMPARED):
-        ids = list(expected)[start : start + COMPARED]
+    for ids in chunks(expected, COMPARED):
         stored = yield READ_DOCUMENTS(root=root, name_count=len(names), names=[*names, *ids])
         for id_, (record, facets, is_damaged, longitude, latitude, *scores) in zip(ids, stored, strict=True):
             wanted = expected[id_]

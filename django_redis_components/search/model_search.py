@@ -12,12 +12,12 @@ from typing import Any
 from django.db import models, router
 
 from django_redis_components.core.arguments import check_progress, check_sequence, check_string, short_repr
+from django_redis_components.core.chunks import chunks
 from django_redis_components.core.client import connections
 from django_redis_components.core.model_changes import (
     CHUNK,
     Drift,
     ModelChanges,
-    chunks,
     has_id,
     indexed_keys,
     key_of,
@@ -158,7 +158,7 @@ class ModelSearch:
             objects: objects of the model, primary keys, or querysets.
             using: the database to read; by default the one that the router writes to.
         """
-        for keys in chunks(primary_keys_of(objects)):
+        for keys in chunks(primary_keys_of(objects), CHUNK):
             self._update(keys, using or router.db_for_write(self.model))
 
     def rebuild(self, *, progress: Callable[[int], object] | None = None) -> int:
@@ -176,7 +176,7 @@ class ModelSearch:
         check_progress(progress)
         missing, stale, count = [], [], 0
         extra: list[str] = []
-        for some in chunks(self.queryset().iterator(chunk_size=CHUNK)):
+        for some in chunks(self.queryset().iterator(chunk_size=CHUNK), CHUNK):
             wrong = self._differing({check_id(obj.pk): obj for obj in some if has_id(obj.pk, self._label)})
             again = self._differing(self._objects_of(wrong))
             missing += [id_ for id_, is_stored in again.items() if not is_stored]
@@ -204,12 +204,12 @@ class ModelSearch:
         if drift.objects and len(drift.missing) + len(drift.stale) >= drift.objects:
             self.rebuild()
         else:
-            self._update_ids(drift.ids, force=True)
+            self._update_ids(drift.ids)
         self._store_check(drift.objects, 0)
 
     def _documents(self, progress: Callable[[int], object] | None) -> Iterator[tuple[Any, Document]]:
         objects = self.queryset().using(router.db_for_write(self.model))
-        for some in chunks(objects.iterator(chunk_size=CHUNK)):
+        for some in chunks(objects.iterator(chunk_size=CHUNK), CHUNK):
             kept = [obj for obj in some if has_id(obj.pk, self._label)]
             yield from ((obj.pk, document) for obj in kept if (document := self.document(obj)))
             if progress is not None:
@@ -228,11 +228,11 @@ class ModelSearch:
         """Write the documents of objects, by primary key; remove those that are None."""
         write_documents(self.index, {check_id(key): document for key, document in documents.items()}, force=force)
 
-    def _update_ids(self, ids: Iterable[str], *, force: bool) -> None:
+    def _update_ids(self, ids: Iterable[str]) -> None:
         """Index the objects of ids as the database has them now, and remove the documents of the others."""
         keys = {id_: key_of(self.model, id_) for id_ in ids}
-        for some in chunks(key for key in keys.values() if key is not None):
-            self._update(some, router.db_for_write(self.model), force=force)
+        for some in chunks((key for key in keys.values() if key is not None), CHUNK):
+            self._update(some, router.db_for_write(self.model), force=True)
         write_documents(self.index, {id_: None for id_, key in keys.items() if key is None})
 
     def _check_names(self, options: Mapping[str, Any]) -> None:
@@ -264,7 +264,7 @@ class ModelSearch:
         keys = {id_: key_of(self.model, id_) for id_ in ids}
         objects = self.queryset().using(router.db_for_write(self.model))
         found: dict[Any, Any] = {}
-        for some in chunks(iter({key for key in keys.values() if key is not None})):
+        for some in chunks({key for key in keys.values() if key is not None}, CHUNK):
             found.update(objects.in_bulk(some))
         return {id_: found.get(key) for id_, key in keys.items()}
 

@@ -20,6 +20,7 @@ from redis.exceptions import RedisError
 from django_redis_components.core import serialization
 from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.client.wakeup_listener import WakeupListener
+from django_redis_components.core.names import dotted_path
 from django_redis_components.core.protocol import Command, Read, run
 from django_redis_components.core.repeated_errors import RepeatedErrorLog
 from django_redis_components.core.settings import conf
@@ -253,7 +254,7 @@ def worker_lost_error() -> bytes:
     """Return the error of a task that is given up because its workers died, as JSON."""
     return serialization.encode(
         {
-            "exception_class_path": f"{WorkerLost.__module__}.{WorkerLost.__qualname__}",
+            "exception_class_path": dotted_path(WorkerLost),
             "message": "Each worker that ran this task died, or lost its lease, and max_deliveries is reached."
             " Find out what kills the process: memory, a hard limit, a crash in C code.",
             "traceback": "",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 from django_redis_components.core import serialization
 from django_redis_components.core.arguments import check_number, check_string, short_repr
 from django_redis_components.core.leasing.holder import clean
-from django_redis_components.core.units import moment_of
+from django_redis_components.core.units import moment_of, moment_of_ms
 from django_redis_components.taskqueue.exceptions import TaskFailed, TaskNotFinished, TaskResultDoesNotExist
 from django_redis_components.taskqueue.failure import TaskError
 from django_redis_components.taskqueue.fields import Field
@@ -207,7 +207,7 @@ class TaskRecord(Generic[R_co]):
     def run_after(self) -> datetime | None:
         """When the task is or was due; None if it was due at once."""
         due_ms = self._fields.get(Field.due_at_ms)
-        return moment_of(int(due_ms) * 1_000) if due_ms else None
+        return moment_of_ms(due_ms) if due_ms else None
 
     @property
     def expires_at(self) -> datetime | None:

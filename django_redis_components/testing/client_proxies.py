@@ -19,8 +19,8 @@ Intercept = Callable[[Call | Command, str], Any]
 NOT_INTERCEPTED = object()
 
 
-class ClientProxy:
-    """Passes requests of the task queue to an interceptor, and all others to the client."""
+class _Proxy:
+    """Passes all that is not overridden to the client."""
 
     def __init__(self, intercept: Intercept, using: str, client: Callable[[str], Any]) -> None:
         self._intercept = intercept
@@ -29,6 +29,10 @@ class ClientProxy:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client(self._using), name)
+
+
+class ClientProxy(_Proxy):
+    """Passes requests of the task queue to an interceptor, and all others to the client."""
 
     def execute(self, request: Call | Command) -> Any:
         """Return the reply to one request."""
@@ -45,16 +49,8 @@ class ClientProxy:
         return element
 
 
-class AsyncClientProxy:
+class AsyncClientProxy(_Proxy):
     """The asyncio `ClientProxy`. It calls the interceptor in Django's thread for synchronous code."""
-
-    def __init__(self, intercept: Intercept, using: str, client: Callable[[str], Any]) -> None:
-        self._intercept = intercept
-        self._using = using
-        self._client = client
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._client(self._using), name)
 
     async def execute(self, request: Call | Command) -> Any:
         """Return the reply to one request."""

@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import Any, overload
 
 from django_redis_components.core import serialization
-from django_redis_components.core.units import moment_of
+from django_redis_components.core.names import dotted_path
+from django_redis_components.core.units import moment_of_ms
 from django_redis_components.taskqueue.json_codec import pack, unpack
 
 #: Maximum number of tasks that a failure message lists.
@@ -160,7 +161,7 @@ def task_name(task: Any) -> str:
         if isinstance(name, str):
             return name
     if callable(task) and hasattr(task, "__qualname__"):
-        return f"{task.__module__}.{task.__qualname__}"
+        return dotted_path(task)
     raise TypeError(f"{task!r} is not a task: expected a task, its function, or its dotted name.")
 
 
@@ -176,7 +177,7 @@ def parse_run_after(due: str) -> float | datetime | None:
         return None
     if due.startswith("+"):
         return int(due) / 1_000
-    return moment_of(int(due) * 1_000)
+    return moment_of_ms(due)
 
 
 def _format_expected(args: Sequence[Any] | None, kwargs: Mapping[str, Any] | None) -> str:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django_redis_components.core import serialization
-from django_redis_components.taskqueue.exceptions import ParentFailed
-from django_redis_components.taskqueue.fields import Field, FlowField
+from django_redis_components.taskqueue.fields import ErrorPath, Field, FlowField
 from django_redis_components.taskqueue.flows.parents import parse_followers
 from django_redis_components.taskqueue.states import is_final
 from django_redis_components.testing import request_parser
@@ -188,7 +187,7 @@ def _is_ignored(record: dict[str, bytes]) -> bool:
 def _parent_failed_error(task_id: str, record: dict[str, bytes]) -> bytes:
     return serialization.encode(
         {
-            "exception_class_path": f"{ParentFailed.__module__}.{ParentFailed.__qualname__}",
+            "exception_class_path": ErrorPath.parent_failed,
             "message": f"Not run: task {task_id} ({record[Field.task_name].decode()}), on which it depends,"
             f" {FAILURE_TEXTS[record[Field.state]]}.",
             "traceback": "",

@@ -18,6 +18,7 @@ from django_redis_components.taskqueue.store.scripts import (
     ENQUEUE_PLAIN,
     ENQUEUE_PLAIN_MANY,
 )
+from django_redis_components.taskqueue.store.task_records import fields_of
 
 
 def is_taskqueue_request(request: Request) -> bool:
@@ -104,7 +105,7 @@ def parse_enqueued_tasks(call: Call) -> list[dict[str, Any]]:
 def build_record(sent: dict[str, Any]) -> dict[str, bytes]:
     """Build the record of a task that is enqueued now."""
     fields = [to_bytes(value) for value in sent["fields"]]
-    record = {name.decode(): value for name, value in zip(fields[::2], fields[1::2], strict=True)}
+    record = fields_of(fields)
     record |= {Field.queue: to_bytes(sent["queue"]), Field.enqueued_at_us: to_bytes(time.time_ns() // 1_000)}
     if sent["unique"]:
         record[Field.unique_claim] = to_bytes(sent["unique"]).split(b" ")[0]

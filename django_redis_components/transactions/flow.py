@@ -17,16 +17,14 @@ from typing import Any
 
 from redis.exceptions import (
     AskError,
-    ConnectionError,
     ExecAbortError,
     RedisError,
     ResponseError,
-    TimeoutError,
     WatchError,
 )
 
 from django_redis_components.core.client.exceptions import SlotMigrating
-from django_redis_components.core.client.retry import AUTHENTICATION_ERRORS, NOT_EXECUTED_ERRORS
+from django_redis_components.core.client.retry import NOT_EXECUTED_ERRORS, is_connection_loss
 from django_redis_components.core.client.slot_migration import is_migrating, slot_of
 from django_redis_components.core.exceptions import Interruption, RedisComponentsError
 from django_redis_components.core.leasing.owner import Acquisition
@@ -165,7 +163,7 @@ class Transaction:
             replies = yield SendOnConnection(connection, [("MULTI",), *writes, *mark, ("EXEC",)])
         except RedisError as exc:
             connection.close(distrust=True)
-            if not _is_connection_loss(exc):
+            if not is_connection_loss(exc):
                 raise
             if isinstance(exc, NOT_EXECUTED_ERRORS) or not writes:
                 return _Outcome(is_done=False, error=exc)
@@ -252,8 +250,4 @@ def _parse_replies(replies: list[Any], value: Any, options: UpdateOptions) -> _O
 
 def _is_transient(error: RedisError) -> bool:
     """Return whether nothing was executed and a retry may succeed."""
-    return isinstance(error, (*NOT_EXECUTED_ERRORS, AskError)) or _is_connection_loss(error)
-
-
-def _is_connection_loss(error: RedisError) -> bool:
-    return isinstance(error, ConnectionError | TimeoutError) and not isinstance(error, AUTHENTICATION_ERRORS)
+    return isinstance(error, (*NOT_EXECUTED_ERRORS, AskError)) or is_connection_loss(error)

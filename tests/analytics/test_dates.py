@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from django.utils import timezone as django_timezone
 
-from django_redis_components.analytics.dates import local_date, site_date, span, stamp
+from django_redis_components.analytics.dates import local_date, site_date, span
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
@@ -99,7 +99,3 @@ def test_span_of_more_than_400_days_raises() -> None:
     assert len(span(start, start + timedelta(days=399))) == 400
     with pytest.raises(ValueError, match=r"^2026-01-01 to 2027-02-05 are 401 days: expected at most 400\."):
         span(start, start + timedelta(days=400))
-
-
-def test_stamps_sort_like_days() -> None:
-    assert stamp(date(2026, 3, 9)) == "20260309"

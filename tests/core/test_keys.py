@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import date
+from functools import partial
 from typing import Any
 
 import pytest
 from redis.crc import key_slot
 
 from django_redis_components.core import keys
+from django_redis_components.core.names import dotted_path
 
 
 def test_key_has_prefix_component_and_name_in_braces(settings: Any) -> None:
@@ -74,3 +77,15 @@ def test_digest_is_short_stable_and_accepts_any_text() -> None:
     assert keys.digest("visitor") == keys.digest(b"visitor")
     assert len(keys.digest("\udc80" + "x" * 10_000)) == 32
     assert keys.digest("a") != keys.digest("b")
+
+
+def test_stamps_of_days_sort_like_days() -> None:
+    assert keys.day_stamp(date(2026, 3, 9)) == "20260309"
+
+
+@pytest.mark.parametrize(
+    ("named", "path"),
+    [(keys.key, "django_redis_components.core.keys.key"), (date, "datetime.date"), (partial(int), "functools.partial")],
+)
+def test_dotted_path_names_functions_classes_and_the_class_of_other_objects(named: Any, path: str) -> None:
+    assert dotted_path(named) == path

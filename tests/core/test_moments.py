@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 
 import django_redis_components
-from django_redis_components.core.units import aware, moment_of
+from django_redis_components.core.units import aware, moment_of, moment_of_ms
 from django_redis_components.locks import Lock, force_release
 from django_redis_components.locks.exceptions import LockNotOwned
 from django_redis_components.messaging import Mailbox
@@ -35,6 +35,11 @@ def test_moment_is_aware_in_utc_with_time_zones(settings: Any) -> None:
 
     assert moment_of(round(AT.timestamp() * 1_000_000)) == AT
     assert moment_of(0).tzinfo is UTC
+
+
+@pytest.mark.parametrize("ms", [1_500, "1500", b"1500"])
+def test_moment_of_milliseconds_takes_a_number_and_replies_of_redis(ms: int | str | bytes) -> None:
+    assert moment_of_ms(ms) == moment_of(1_500_000)
 
 
 @pytest.mark.parametrize("hours", [0, 1])

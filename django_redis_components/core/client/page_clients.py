@@ -19,6 +19,7 @@ from redis.exceptions import ConnectionError, RedisError, TimeoutError
 from django_redis_components.core.circuit_breaker import CircuitBreaker
 from django_redis_components.core.client._async.client import AsyncClient
 from django_redis_components.core.client._sync.client import SyncClient
+from django_redis_components.core.client.endpoint import Endpoint
 from django_redis_components.core.client.exceptions import NotConnected, SlotMigrating
 from django_redis_components.core.exceptions import UnsupportedServer
 from django_redis_components.core.protocol import BlockingPop, Call, Command
@@ -26,9 +27,10 @@ from django_redis_components.core.slot_waits import slot_wait_limit
 
 
 class _BasePageClient:
-    def __init__(self, breaker: CircuitBreaker, alias: str, timeout_s: float) -> None:
+    def __init__(self, client: Any, breaker: CircuitBreaker, timeout_s: float) -> None:
+        self._client = client
+        self.endpoint: Endpoint = client.endpoint
         self._breaker = breaker
-        self._alias = alias
         self._timeout_s = timeout_s
 
     @contextmanager
@@ -46,8 +48,9 @@ class _BasePageClient:
         self._record(next(filter(_is_outage, replies), None))
 
     def _skipped(self) -> NotConnected:
+        alias = self.endpoint.alias
         return NotConnected(
-            f"Connection {self._alias!r} is not used for {self._breaker.retry_after_s():.1f} s: {self._breaker.reason}"
+            f"Connection {alias!r} is not used for {self._breaker.retry_after_s():.1f} s: {self._breaker.reason}"
         )
 
     def _record(self, error: Exception | None) -> None:
@@ -60,10 +63,7 @@ class _BasePageClient:
 class SyncPageClient(_BasePageClient):
     """The client of all threads."""
 
-    def __init__(self, client: SyncClient, breaker: CircuitBreaker, timeout_s: float) -> None:
-        super().__init__(breaker, client.endpoint.alias, timeout_s)
-        self.endpoint = client.endpoint
-        self._client = client
+    _client: SyncClient
 
     def execute(self, request: Call | Command) -> Any:
         """Send one request and return its reply."""
@@ -94,10 +94,7 @@ class SyncPageClient(_BasePageClient):
 class AsyncPageClient(_BasePageClient):
     """The client of an event loop."""
 
-    def __init__(self, client: AsyncClient, breaker: CircuitBreaker, timeout_s: float) -> None:
-        super().__init__(breaker, client.endpoint.alias, timeout_s)
-        self.endpoint = client.endpoint
-        self._client = client
+    _client: AsyncClient
 
     async def execute(self, request: Call | Command) -> Any:
         """Send one request and return its reply."""

@@ -126,7 +126,7 @@ def is_transient(error: RedisError, topology: Topology) -> bool:
     """Return whether the same request may succeed later."""
     if isinstance(error, AskError):
         return topology.redirects
-    return isinstance(error, NOT_EXECUTED_ERRORS) or _is_lost(error) or _is_unblocked(error)
+    return isinstance(error, NOT_EXECUTED_ERRORS) or is_connection_loss(error) or _is_unblocked(error)
 
 
 def delay_after_wait_s(error: RedisError, topology: Topology, key: str) -> float:
@@ -255,7 +255,7 @@ def _log_slot_waits(slot_waiters: Sequence[_PendingRequest], topology: Topology,
         if slot_migration.is_migrating(waiter.reply):
             timeout_s = settings.slot_migration_timeout_s
             topology.slot_waits.begin(slot_migration.slot_of(waiter.request.key), topology, timeout_s)
-        elif not isinstance(waiter.reply, AskError) and not _is_lost(waiter.reply):
+        elif not isinstance(waiter.reply, AskError) and not is_connection_loss(waiter.reply):
             topology.slot_waits.end(slot_migration.slot_of(waiter.request.key))
 
 
@@ -275,7 +275,7 @@ def _when(pending: _PendingRequest, topology: Topology) -> _Retry:
         topology.forget()
         pending.redirects += 1
         return _Retry.AT_ONCE if pending.redirects < MAX_REDIRECTS else _Retry.AFTER_SLOT_MOVED
-    if isinstance(error, NOT_EXECUTED_ERRORS) or _is_lost(error):
+    if isinstance(error, NOT_EXECUTED_ERRORS) or is_connection_loss(error):
         if pending.lost is None and not isinstance(error, NOT_EXECUTED_ERRORS):
             pending.lost = error
         topology.forget(pending.request.key)
@@ -360,7 +360,8 @@ def _outcome(pending: _PendingRequest, topology: Topology) -> Any:
     return error
 
 
-def _is_lost(error: Any) -> bool:
+def is_connection_loss(error: Any) -> bool:
+    """Return whether the connection failed, not because of its credentials."""
     return isinstance(error, ConnectionError | TimeoutError) and not isinstance(error, AUTHENTICATION_ERRORS)
 
 

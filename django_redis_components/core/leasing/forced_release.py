@@ -12,7 +12,7 @@ from datetime import datetime
 from django.utils import timezone
 
 from django_redis_components.core.leasing.holder import clean, parse_fields
-from django_redis_components.core.units import moment_of
+from django_redis_components.core.units import moment_of_ms
 
 #: Longest name of an operator, in bytes.
 MAX_AUTHOR = 100
@@ -47,4 +47,4 @@ def parse_release(value: bytes | None) -> ForcedRelease | None:
     at_ms = fields.get("released_ms", "")
     if not (at_ms.isascii() and at_ms.isdigit() and len(at_ms) <= 14):
         return None
-    return ForcedRelease(fields.get("released_by", ""), moment_of(int(at_ms) * 1_000))
+    return ForcedRelease(fields.get("released_by", ""), moment_of_ms(at_ms))

@@ -25,6 +25,7 @@ from django.db import connections
 from redis.exceptions import RedisError
 
 from django_redis_components.core.arguments import check_callable, check_flag, short_repr
+from django_redis_components.core.chunks import chunks
 from django_redis_components.core.client.connections import client
 from django_redis_components.core.decorators import refuse_awaitable, refuse_coroutine_function
 from django_redis_components.core.exceptions import RedisComponentsError
@@ -254,8 +255,8 @@ class LeaseRenewer:
             self._renew_all(using, renewals)
 
     def _renew_all(self, using: str, renewals: list[tuple[LeaseWatch, int]]) -> None:
-        for start in range(0, len(renewals), BATCH):
-            self._renew(using, renewals[start : start + BATCH])
+        for some in chunks(renewals, BATCH):
+            self._renew(using, some)
 
     def _renew(self, using: str, renewals: list[tuple[LeaseWatch, int]]) -> None:
         requested_at = time.monotonic()

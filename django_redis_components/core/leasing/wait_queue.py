@@ -285,9 +285,9 @@ class _Attempt:
         return BoundedSlotWait(give_up_at - time.monotonic(), bounded)
 
 
-def new_token(suffix: str = "") -> str:
+def new_token() -> str:
     """Return a new random token."""
-    return os.urandom(16).hex() + suffix
+    return os.urandom(16).hex()
 
 
 def with_suffix(token: str, suffix: str) -> str:

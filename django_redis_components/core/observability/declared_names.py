@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+from django_redis_components.core.names import dotted_path
 from django_redis_components.core.observability.catalog import RECORDER, CatalogEntry, NameUse, names_flow
 from django_redis_components.core.protocol import Flow
 
@@ -51,8 +52,7 @@ def declare(
         using: the connection alias.
         options: those of the decorator that all processes of a site should agree on.
     """
-    named = func if hasattr(func, "__qualname__") else type(func)
-    function = f"{named.__module__}.{named.__qualname__}"
+    function = dotted_path(func)
     declared = {"component": component, "name": name if isinstance(name, str) else "", **options}
     return RECORDER.use(KIND, function, using), CatalogEntry(KIND, function, using, declared)
 

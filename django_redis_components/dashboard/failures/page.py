@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_redis_components.core.settings import conf
-from django_redis_components.core.units import moment_of
+from django_redis_components.core.units import moment_of, moment_of_ms
 from django_redis_components.dashboard import charts, formats
 from django_redis_components.dashboard.clients import shown_shards
 from django_redis_components.dashboard.deploy_marks import marked, time_after_deploy
@@ -183,8 +183,8 @@ def _span_note(query: FailureQuery) -> str:
     if begin is None or end is None:
         return ""
     return _("Errors that failed from %(begin)s to %(end)s.") % {
-        "begin": formats.day_and_clock(moment_of(begin * 1_000)),
-        "end": formats.day_and_clock(moment_of(end * 1_000)),
+        "begin": formats.day_and_clock(moment_of_ms(begin)),
+        "end": formats.day_and_clock(moment_of_ms(end)),
     }
 
 

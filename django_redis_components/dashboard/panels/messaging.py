@@ -114,8 +114,7 @@ class ChatsPanel(NamingPanel):
 
     def read(self) -> Flow[CountedRows[ChatRow]]:
         """Read the newest chats in two round trips."""
-        rows = yield from _read_each("all", MAX_CHATS, _chat_requests, _chat_row)
-        return rows
+        return _read_each("all", MAX_CHATS, _chat_requests, _chat_row)
 
     def ids(self, value: CountedRows[ChatRow]) -> dict[Kind, list[str]]:
         """Return the chats, the senders of floods, and the members who have read least."""
@@ -145,8 +144,7 @@ class MailboxesPanel(NamingPanel):
 
     def read(self) -> Flow[CountedRows[MailboxRow]]:
         """Read the newest mailboxes in two round trips."""
-        rows = yield from _read_each("mailboxes", MAX_MAILBOXES, _mailbox_requests, _mailbox_row)
-        return rows
+        return _read_each("mailboxes", MAX_MAILBOXES, _mailbox_requests, _mailbox_row)
 
     def ids(self, value: CountedRows[MailboxRow]) -> dict[Kind, list[str]]:
         """Return the owners, and the senders of floods."""
@@ -169,8 +167,7 @@ class BroadcastsPanel(Panel):
 
     def read(self) -> Flow[CountedRows[BroadcastRow]]:
         """Read the subscribers in two round trips."""
-        rows = yield from _read_each("broadcasts", MAX_BROADCASTS, _broadcast_requests, _broadcast_row)
-        return rows
+        return _read_each("broadcasts", MAX_BROADCASTS, _broadcast_requests, _broadcast_row)
 
     def context(self, value: CountedRows[BroadcastRow]) -> dict[str, Any]:
         """Return the table."""

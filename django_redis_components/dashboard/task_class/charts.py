@@ -8,6 +8,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
+from django_redis_components.core.chunks import chunks
 from django_redis_components.dashboard import charts, formats
 from django_redis_components.dashboard.deploy_marks import marked
 from django_redis_components.dashboard.elements import Link
@@ -78,8 +79,7 @@ def _throughput(task: TaskClass) -> charts.Chart | None:
 
 def _bars(minutes: Sequence[Interval]) -> Iterator[Interval]:
     """Yield the minutes of each bar as one interval."""
-    for start in range(0, len(minutes), MINUTES_PER_BAR):
-        part = minutes[start : start + MINUTES_PER_BAR]
+    for part in chunks(minutes, MINUTES_PER_BAR):
         succeeded, failed = (sum(getattr(each.counts, name) for each in part) for name in ("succeeded", "failed"))
         yield Interval(part[0].at, Counts(succeeded, failed))
 

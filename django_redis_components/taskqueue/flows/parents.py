@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar, Union
 
 from django_redis_components.core import serialization
+from django_redis_components.core.chunks import chunks
 from django_redis_components.core.protocol import Batch, Flow, Read
 from django_redis_components.taskqueue.exceptions import ParentsLost
 from django_redis_components.taskqueue.fields import ErrorPath, Field, FlowField
@@ -255,8 +256,7 @@ def _values(shard: Shard, metadata: dict[str, Any]) -> Flow[Any]:
 def _stored_values(shard: Shard, ids: Sequence[str], above: int | None) -> Flow[dict[str, Any]]:
     """Return the results of those tasks that have one, or references to those with more bytes than `above`."""
     values: dict[str, Any] = {}
-    for start in range(0, len(ids), CHUNK):
-        some = ids[start : start + CHUNK]
+    for some in chunks(ids, CHUNK):
         if above is not None:
             sizes = yield Batch([Read("HSTRLEN", shard.record(task_id), Field.return_value) for task_id in some])
             by_id = dict(zip(some, sizes, strict=True))

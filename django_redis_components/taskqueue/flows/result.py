@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django_redis_components.core import serialization
+from django_redis_components.core.chunks import chunks
 from django_redis_components.core.protocol import Batch, Flow, Read
 from django_redis_components.core.units import Seconds, to_seconds
 from django_redis_components.taskqueue import registry
@@ -208,8 +209,8 @@ class FlowResult:
         cancelled = 0
         while ordered:
             calls = [task_control.cancel_call(self._shard, result.id, force_ms) for result in ordered]
-            for start in range(0, len(calls), CHUNK):
-                replies = yield Batch(calls[start : start + CHUNK])
+            for some in chunks(calls, CHUNK):
+                replies = yield Batch(some)
                 cancelled += sum(reply > 0 for reply in replies)
             known = len(self.results)
             yield from self._read_added()  # a member may have added tasks before it was requested to end

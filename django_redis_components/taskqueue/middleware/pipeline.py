@@ -11,6 +11,7 @@ from typing import Any
 from django.utils.module_loading import import_string
 
 from django_redis_components.core.exceptions import ConfigurationError, must_raise
+from django_redis_components.core.names import dotted_path
 from django_redis_components.core.settings import conf
 from django_redis_components.taskqueue import logs, signals
 from django_redis_components.taskqueue.guarded_logger import logger
@@ -107,7 +108,7 @@ def notify_outcome(hooks: Sequence[Middleware], run: RunContext, outcome: RunOut
             except BaseException as exc:  # noqa: BLE001 - it is logged
                 text = "Middleware %s failed after the end of task %s (%s)."
                 shown = without_context(exc, is_sealed=run._job.is_sealed)
-                logger.log_exception(shown, text, name_of(hook), run.id, outcome.name)
+                logger.log_exception(shown, text, dotted_path(type(hook)), run.id, outcome.name)
 
 
 def notify(callback: str, subject: Any) -> None:
@@ -117,7 +118,7 @@ def notify(callback: str, subject: Any) -> None:
         try:
             getattr(hook, callback)(subject)
         except BaseException:  # SystemExit would end the process, and each one that replaces it
-            logger.exception("Middleware %s failed in %s.", name_of(hook), callback)
+            logger.exception("Middleware %s failed in %s.", dotted_path(type(hook)), callback)
 
 
 @contextmanager
@@ -149,12 +150,6 @@ def load(paths: Iterable[str]) -> list[Middleware]:
         ConfigurationError: see `current`.
     """
     return [_create(path) for path in paths]
-
-
-def name_of(middleware: Middleware) -> str:
-    """Return the dotted path of a middleware's class."""
-    kind = type(middleware)
-    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def overrides(middleware: Middleware, callback: str) -> bool:
@@ -210,7 +205,7 @@ def _logged(hook: Middleware, when: str, *, raises: bool) -> Iterator[None]:
     except BaseException as exc:
         if raises or not isinstance(exc, Exception) or must_raise(exc):
             raise
-        logger.exception("Middleware %s failed %s.", name_of(hook), when)
+        logger.exception("Middleware %s failed %s.", dotted_path(type(hook)), when)
 
 
 def _forget() -> None:

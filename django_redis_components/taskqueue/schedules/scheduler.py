@@ -14,6 +14,7 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
+from django_redis_components.core.chunks import chunks
 from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.protocol import Call
 from django_redis_components.taskqueue import failpoints
@@ -163,8 +164,7 @@ class Scheduler:
                 calls += self._calls(schedule, now_ms)
                 self._next_ms[schedule.name] = self._times.following(schedule, now_ms)
         failpoints.reach("before_fire")
-        for start in range(0, len(calls), CHUNK):
-            chunk = calls[start : start + CHUNK]
+        for chunk in chunks(calls, CHUNK):
             replies = self._client.execute_many([call for _, _, call in chunk])
             for (schedule, due_ms, _), reply in zip(chunk, replies, strict=True):
                 self._record_reply(schedule, due_ms, reply, now_ms)

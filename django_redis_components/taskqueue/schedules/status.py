@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from django_redis_components.core.protocol import Flow
-from django_redis_components.core.units import moment_of
+from django_redis_components.core.units import moment_of, moment_of_ms
 from django_redis_components.taskqueue.schedules.recurrence import moment_ms, parse_moment
 from django_redis_components.taskqueue.schedules.schedule import Schedule, registered
 from django_redis_components.taskqueue.schedules.scheduler import REGISTER_S
@@ -245,7 +245,7 @@ def _known_moment(ms: Any) -> datetime | None:
 
 def _parsed_moment(text: Any) -> datetime | None:
     try:
-        return moment_of(moment_ms(parse_moment(text, "moment"), "moment") * 1_000)
+        return moment_of_ms(moment_ms(parse_moment(text, "moment"), "moment"))
     except (TypeError, ValueError):
         return None
 

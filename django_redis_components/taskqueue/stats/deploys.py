@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from django_redis_components.core.protocol import Flow, Read
-from django_redis_components.core.units import moment_of
+from django_redis_components.core.units import moment_of_ms
 from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store.workers import MAX_VERSION
@@ -33,7 +33,7 @@ def read_deploys(shard: Shard) -> Flow[list[Deploy]]:
 def parse_deploys(pairs: Sequence[bytes]) -> list[Deploy]:
     """Return the deploys from versions and times in turn, the latest first."""
     found = [
-        Deploy(version.decode(errors="replace")[:MAX_VERSION], moment_of(int(float(at_ms)) * 1_000))
+        Deploy(version.decode(errors="replace")[:MAX_VERSION], moment_of_ms(int(float(at_ms))))
         for version, at_ms in zip(pairs[::2], pairs[1::2], strict=True)
     ]
     return found[::-1]

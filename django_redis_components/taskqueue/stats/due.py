@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from django_redis_components.core.protocol import Call, Flow
-from django_redis_components.core.units import moment_of
+from django_redis_components.core.units import moment_of_ms
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.stats.queue_stats import MAX_QUEUES
 from django_redis_components.taskqueue.store.scripts import DUE_COUNTS
@@ -35,7 +35,7 @@ def read_due(shard: Shard) -> Flow[DueCounts]:
     while following and following < MAX_QUEUES:
         _, _, more, following = yield _request(shard, following)
         counts = [one + other for one, other in zip(counts, more, strict=True)]
-    return DueCounts(moment_of(first_ms * 1_000), counts)
+    return DueCounts(moment_of_ms(first_ms), counts)
 
 
 def merged_due(found: Sequence[DueCounts]) -> DueCounts:

@@ -11,7 +11,7 @@ from typing import Any
 from django_redis_components.core import serialization
 from django_redis_components.core.protocol import Call, Flow
 from django_redis_components.core.text import encodable
-from django_redis_components.core.units import moment_of
+from django_redis_components.core.units import moment_of, moment_of_ms
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store.scripts import ERROR_GROUPS
 
@@ -139,8 +139,8 @@ def _parse(row: Sequence[Any], at: datetime) -> ErrorGroup:
         message=encodable(error["text"]),
         count=int(count),
         final=int(final),
-        first_at=_time(first_ms),
-        last_at=_time(last_ms),
+        first_at=moment_of_ms(first_ms),
+        last_at=moment_of_ms(last_ms),
         task_ids=ids.decode().split(),
         queue=queue.decode(),
         minutes=list(_minutes(minutes or b"", at)),
@@ -164,7 +164,3 @@ def _sample(task_id: bytes, task_name: bytes | None, stored: bytes) -> ErrorSamp
         return None
     name = (task_name or b"").decode(errors="replace")
     return ErrorSample(task_id.decode(errors="replace"), name, encodable(message), encodable(traceback))
-
-
-def _time(ms: bytes) -> datetime:
-    return moment_of(int(ms) * 1_000)

@@ -10,7 +10,7 @@ from typing import Any
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
 from django_redis_components.core.text import encodable
-from django_redis_components.core.units import moment_of
+from django_redis_components.core.units import moment_of, moment_of_ms
 from django_redis_components.taskqueue.exceptions import TaskResultDoesNotExist
 from django_redis_components.taskqueue.fair_share import group_of
 from django_redis_components.taskqueue.fields import Field
@@ -232,7 +232,7 @@ def _explanation(
 def moment(at_ms: int) -> datetime | None:
     """Return a time from milliseconds since the epoch; None for 0 and for a corrupt one."""
     try:
-        return moment_of(int(at_ms) * 1_000) if at_ms > 0 else None
+        return moment_of_ms(at_ms) if at_ms > 0 else None
     except (ValueError, OverflowError, OSError):
         return None
 

@@ -91,4 +91,4 @@ def _message_of(exc: BaseException) -> str:
 
 
 #: The error of tasks that exceeded `max_deliveries`: no exception was raised.
-WORKER_LOST = _identity(f"{WorkerLost.__module__}.{WorkerLost.__qualname__}", "", "")
+WORKER_LOST = _identity(class_path(WorkerLost), "", "")

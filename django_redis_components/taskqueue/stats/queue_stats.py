@@ -12,10 +12,11 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from django_redis_components.core import keys
+from django_redis_components.core.chunks import chunks
 from django_redis_components.core.client.server import parse_info
 from django_redis_components.core.protocol import Batch, Call, Command, Flow, Read
 from django_redis_components.core.settings import conf
-from django_redis_components.core.units import moment_of, to_ms
+from django_redis_components.core.units import moment_of, moment_of_ms, to_ms
 from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.shards import Shard
@@ -286,9 +287,8 @@ def _read_details(
     """
     requests: list[Call | Command] = [_names_request(shard, queue) for queue in unregistered]
     requests += [errors.main_errors_request(shard, queue) for queue in failing]
-    ids = list(workers)
-    chunks = [ids[start : start + MAX_WORKERS] for start in range(0, len(ids), MAX_WORKERS)]
-    requests += [Read("MGET", *[shard.key(Key.worker, worker) for worker in chunk]) for chunk in chunks]
+    parts = list(chunks(workers, MAX_WORKERS))
+    requests += [Read("MGET", *[shard.key(Key.worker, worker) for worker in part]) for part in parts]
     if queues:
         requests.append(metrics.recent_request(shard, queues, OVERVIEW_MINUTES))
     if len(queues) == metrics.MAX_QUEUES:
@@ -299,7 +299,7 @@ def _read_details(
         for queue in unregistered
     }
     main_errors = {queue.decode(): errors.parse_listing(next(replies)).groups for queue in failing}
-    reports = [report for _ in chunks for report in next(replies)]
+    reports = [report for _ in parts for report in next(replies)]
     recent = metrics.parse_recent(next(replies), OVERVIEW_MINUTES) if queues else {}
     arrivals = dict(zip(queues, next(replies)[1], strict=True)) if len(queues) == metrics.MAX_QUEUES else {}
     return reports, recent, names, main_errors, arrivals
@@ -341,7 +341,7 @@ def _depth(row: Any, now_us: int) -> QueueInfo:
         failed,
         unregistered,
         max(0.0, (now_us - oldest_us) / 1e6) if oldest_us else None,
-        moment_of(due_ms * 1_000) if due_ms else None,
+        moment_of_ms(due_ms) if due_ms else None,
         pause_of(paused),
         limited,
         waiting,
@@ -368,5 +368,5 @@ def pause_of(stored: bytes) -> QueuePause | None:
         return None
     until_ms, since_ms, text = stored.decode().split("|", 2)
     note = json.loads(text)
-    until = moment_of(int(until_ms) * 1_000) if int(until_ms) else None
-    return QueuePause(note["reason"], note["author"], moment_of(int(since_ms) * 1_000), until)
+    until = moment_of_ms(until_ms) if int(until_ms) else None
+    return QueuePause(note["reason"], note["author"], moment_of_ms(since_ms), until)

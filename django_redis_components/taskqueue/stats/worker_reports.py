@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from django_redis_components.core.settings import conf
-from django_redis_components.core.units import aware, moment_of
+from django_redis_components.core.units import aware, moment_of, moment_of_ms
 from django_redis_components.taskqueue.pool import Pool
 from django_redis_components.taskqueue.store.workers import MAX_RUNS
 
@@ -214,7 +214,7 @@ def _parse(report: dict[str, Any]) -> WorkerReport:
 
 def _changed(name: Any, configured: Any, author: Any, at_ms: Any, is_kept: Any) -> ChangedValue:
     name, author = (str(text)[:MAX_TEXT] for text in (name, author))
-    return ChangedValue(name, str(configured)[:MAX_QUEUES_TEXT], author, moment_of(int(at_ms) * 1_000), bool(is_kept))
+    return ChangedValue(name, str(configured)[:MAX_QUEUES_TEXT], author, moment_of_ms(at_ms), bool(is_kept))
 
 
 def _run(task: Any, name: Any, queue: Any, elapsed: Any, limit: Any = 0.0) -> WorkerRun:
@@ -227,7 +227,7 @@ def _command(reported: Any) -> WorkerCommand | None:
         return None
     verb, author, at_ms, outcome, target = reported
     verb, author, outcome, target = (str(text)[:MAX_TEXT] for text in (verb, author, outcome, target))
-    return WorkerCommand(verb, author, moment_of(int(at_ms) * 1_000), outcome, target)
+    return WorkerCommand(verb, author, moment_of_ms(at_ms), outcome, target)
 
 
 def _figure(value: Any) -> float | None:

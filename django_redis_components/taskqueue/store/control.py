@@ -12,9 +12,10 @@ from itertools import count, repeat
 from typing import Any
 
 from django_redis_components.core.arguments import check_iterable, check_string, short_repr
+from django_redis_components.core.chunks import chunks
 from django_redis_components.core.protocol import Batch, Call, Flow, Read
 from django_redis_components.core.text import encodable
-from django_redis_components.core.units import Seconds, moment_of
+from django_redis_components.core.units import Seconds, moment_of_ms
 from django_redis_components.taskqueue.fields import Field, Key, Part
 from django_redis_components.taskqueue.limits import MAX_KEY, UNSENDABLE
 from django_redis_components.taskqueue.options import check_moment, when
@@ -33,6 +34,7 @@ from django_redis_components.taskqueue.store.scripts import (
     RESUME_GROUP,
     RETRY_FAILED,
 )
+from django_redis_components.taskqueue.store.task_records import fields_of
 
 #: Id, record and last failure of a task.
 Row = tuple[str, dict[str, bytes], list[bytes]]
@@ -220,7 +222,7 @@ def read_trash(shard: Shard, queue: str, limit: int) -> Flow[list[TrashEntry]]:
     ]
     counts = (yield Batch(reads)) if reads else []
     return [
-        TrashEntry(trash, moment_of(int(ms) * 1_000), sum(counts[index * len(parts) : (index + 1) * len(parts)]))
+        TrashEntry(trash, moment_of_ms(ms), sum(counts[index * len(parts) : (index + 1) * len(parts)]))
         for index, (trash, ms) in enumerate(entries)
     ]
 
@@ -308,7 +310,7 @@ def _read_rows(shard: Shard, state: str, ids: Sequence[str], listed: Mapping[str
     replies = (yield Batch(reads)) if reads else []
     tasks: list[Row] = []
     for task_id, pairs, failures in zip(ids, replies[: len(ids)], replies[len(ids) :], strict=True):
-        fields = {name.decode(): value for name, value in zip(pairs[::2], pairs[1::2], strict=True)}
+        fields = fields_of(pairs)
         if task_id in listed and fields.get(Field.state) != state.encode():
             tasks.append((task_id, listed[task_id].fields_of_record, []))
         elif Field.queue in fields and (listed or fields.get(Field.state) != b"cancelled"):
@@ -332,14 +334,14 @@ def _in_chunks(shard: Shard, script: Callable[..., Call], ids: Sequence[str] | N
     Args:
         script: returns the call. Its first argument is how many of the oldest tasks to skip: those that stayed.
     """
-    chunks = None if ids is None else chunks_of(ids)
+    given = None if ids is None else chunks_of(ids)
     if not up_to_ms:
-        up_to_ms = (yield from _server_ms(shard)) if chunks is None else "inf"
+        up_to_ms = (yield from _server_ms(shard)) if given is None else "inf"
     total = skip = 0
-    for some in repeat(()) if chunks is None else chunks:
+    for some in repeat(()) if given is None else given:
         done, looked_at, *stayed = yield script(skip, up_to_ms=up_to_ms, limit=CHUNK, op=new_op(), ids=some)
         total, skip = total + done, skip + sum(stayed)
-        if chunks is None and looked_at < CHUNK:
+        if given is None and looked_at < CHUNK:
             break
     return total
 
@@ -351,7 +353,7 @@ def chunks_of(ids: Sequence[str], what: str = "task ids, or None for all", size:
         TypeError: they are not an iterable of strings; `what` says what is accepted.
     """
     each = [encodable(check_string(task_id, "id")) for task_id in check_iterable(ids, "ids", what)]
-    return [each[start : start + size] for start in range(0, len(each), size)]
+    return list(chunks(each, size))
 
 
 def _server_ms(shard: Shard) -> Flow[str]:

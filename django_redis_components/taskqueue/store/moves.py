@@ -12,6 +12,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from django_redis_components.core.chunks import chunks
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import to_ms
@@ -179,14 +180,13 @@ def count_moving(shard: Shard) -> Flow[int]:
     return int((yield Read("ZCARD", shard.key(Key.moving))))
 
 
-def read_moving(shard: Shard, limit: int = CHUNK) -> Flow[list[MovingTask]]:
+def read_moving(shard: Shard) -> Flow[list[MovingTask]]:
     """Return tasks that were taken out of their queues, in the order in which they were taken."""
-    ids = [task_id.decode() for task_id in (yield Read("ZRANGE", shard.key(Key.moving), 0, limit - 1))]
+    ids = [task_id.decode() for task_id in (yield Read("ZRANGE", shard.key(Key.moving), 0, CHUNK - 1))]
     tasks: list[MovingTask] = []
-    for start in range(0, len(ids), READ_CHUNK):
-        some = ids[start : start + READ_CHUNK]
+    for some in chunks(ids, READ_CHUNK):
         replies = yield Batch([read for task_id in some for read in _reads(shard, task_id)])
-        rows = [replies[number : number + 5] for number in range(0, len(replies), 5)]
+        rows = list(chunks(replies, 5))
         exact = yield from _read_exact(shard, some, [fields_of(pairs) for _, pairs, *_ in rows])
         for task_id, (note, *copy) in zip(some, rows, strict=True):
             if note is not None:  # else another process has finished its move

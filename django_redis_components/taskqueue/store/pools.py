@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote
 
 from django_redis_components.core.protocol import Command, Flow, Read
 from django_redis_components.core.text import encodable
-from django_redis_components.core.units import moment_of
+from django_redis_components.core.units import moment_of_ms
 from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.pool import POOL_VALUES, PoolChange
 from django_redis_components.taskqueue.shards import Shard
@@ -98,6 +98,6 @@ def _parse(value: bytes) -> PoolChange | None:
     """Return a stored value; None if another client has written it."""
     try:
         at_ms, word, author = value.decode(errors="replace").split(" ", 2)
-        return PoolChange(unquote(word), author, moment_of(int(at_ms) * 1_000), is_kept=True)
+        return PoolChange(unquote(word), author, moment_of_ms(at_ms), is_kept=True)
     except (ValueError, OverflowError, OSError):
         return None

@@ -11,6 +11,7 @@ from typing import Any
 
 from redis.exceptions import ResponseError
 
+from django_redis_components.core.chunks import chunks
 from django_redis_components.core.protocol import Batch, BoundedSlotWait, Call, Command, Flow, Read, Wait
 from django_redis_components.core.units import Seconds, to_seconds
 from django_redis_components.taskqueue.exceptions import TaskIdConflict, TaskResultDoesNotExist, WaitTimeout
@@ -210,8 +211,8 @@ def find(shards: Sequence[Shard], task_id: str, *, is_repeated: bool = False) ->
 def read_many(shard: Shard, task_ids: Sequence[str]) -> Flow[list[tuple[Fields, list[bytes]] | None]]:
     """The records of tasks and their failures, 500 in a round trip; None for those that are not there any more."""
     records: list[tuple[Fields, list[bytes]] | None] = []
-    for start in range(0, len(task_ids), CHUNK):
-        keys = [shard.record(task_id) for task_id in task_ids[start : start + CHUNK]]
+    for some in chunks(task_ids, CHUNK):
+        keys = [shard.record(task_id) for task_id in some]
         reads = [Read("HGETALL", key) for key in keys] + [Read("LRANGE", f"{key}:errors", 0, 49) for key in keys]
         replies = yield Batch(reads)
         for pairs, failures in zip(replies[: len(keys)], replies[len(keys) :], strict=True):

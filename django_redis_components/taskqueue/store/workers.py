@@ -10,7 +10,7 @@ from django_redis_components.core.arguments import check_choice
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
 from django_redis_components.core.text import encodable
-from django_redis_components.core.units import moment_of, to_ms
+from django_redis_components.core.units import moment_of_ms, to_ms
 from django_redis_components.taskqueue.exceptions import WorkerDoesNotExist
 from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.pool import check_change, encode_change
@@ -62,7 +62,7 @@ class RemoteCommand:
         _until_ms, at_ms, op, verb, target, author = entry.decode(errors="replace").split(" ", 5)
         verb, _, argument = verb.partition("/")
         try:
-            return cls(op, verb, target, author, moment_of(int(at_ms) * 1_000), argument)
+            return cls(op, verb, target, author, moment_of_ms(at_ms), argument)
         except (OverflowError, OSError) as exc:
             raise ValueError(f"at_ms={at_ms}: expected milliseconds since the epoch.") from exc
 

@@ -19,6 +19,7 @@ import time
 from redis.exceptions import ConnectionError, NoPermissionError, OutOfMemoryError, RedisError
 
 from django_redis_components.core import serialization
+from django_redis_components.core.names import dotted_path
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue.exceptions import OutcomeRefused
@@ -120,9 +121,8 @@ def failure_for(ack: Ack, exc: RedisError) -> Ack:
         hint = 'Lower TASKQUEUE["MAX_RESULT_BYTES"] to the proto-max-bulk-len of the server, or raise that.'
     verb = "closed the connection each time it received" if isinstance(exc, ConnectionError) else "rejected"
     rejected = OutcomeRefused(f"Redis {verb} {outcome}: {str(exc).rstrip('.')}. {hint}")
-    kind = type(rejected)
     payload = serialization.encode(
-        {"exception_class_path": f"{kind.__module__}.{kind.__qualname__}", "message": str(rejected), "traceback": ""}
+        {"exception_class_path": dotted_path(OutcomeRefused), "message": str(rejected), "traceback": ""}
     )
     error = identify(rejected)
     if ack.outcome in ERROR_OUTCOMES:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator
 from typing import Any
 
 from django_redis_components.core import serialization
@@ -13,28 +11,40 @@ from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.states import SUCCEEDED
 from django_redis_components.taskqueue.store.job import Ack, ErrorIdentity, Job
 
+_FAILED = "An event of a task cannot be recorded for the page Live."
+
 
 def record_start(using: str, job: Job) -> None:
     """Record that a task starts."""
-    if RECORDER.is_open:
-        _record(using, True, lambda: LiveEvent("started", "task", job.name, job.id, job.queue, shard=_shard_of(job)))
-    else:
+    if not RECORDER.is_open:
         RECORDER.leave_out()
+        return
+    try:
+        if RECORDER.has_room(is_routine=True):
+            RECORDER.add(using, LiveEvent("started", "task", job.name, job.id, job.queue, shard=_shard_of(job)))
+    except BaseException:
+        logger.exception(_FAILED)
 
 
 def record_outcome(using: str, job: Job, ack: Ack) -> None:
     """Record the outcome of a task."""
     is_routine = ack.outcome == SUCCEEDED
-    if RECORDER.is_open or not is_routine:
-        _record(using, is_routine, lambda: outcome_event(ack, job.name, job.queue, _shard_of(job)))
-    else:
+    if is_routine and not RECORDER.is_open:
         RECORDER.leave_out()
+        return
+    try:
+        if RECORDER.has_room(is_routine=is_routine):
+            RECORDER.add(using, outcome_event(ack, job.name, job.queue, _shard_of(job)))
+    except BaseException:
+        logger.exception(_FAILED)
 
 
 def send_outcome(using: str, ack: Ack, name: str, queue: str, worker: str, shard: str = "") -> None:
     """Record the outcome of a task whose process was terminated, from the supervisor."""
-    with _logged_errors():
+    try:
         RECORDER.send(using, dataclasses.replace(outcome_event(ack, name, queue, shard), source=worker))
+    except BaseException:
+        logger.exception(_FAILED)
 
 
 def outcome_event(ack: Ack, name: str, queue: str, shard: str = "") -> LiveEvent:
@@ -55,20 +65,6 @@ def outcome_event(ack: Ack, name: str, queue: str, shard: str = "") -> LiveEvent
 
 def _shard_of(job: Job) -> str:
     return job.shard.name if job.shard else ""
-
-
-def _record(using: str, is_routine: bool, event: Callable[[], LiveEvent]) -> None:
-    with _logged_errors():
-        if RECORDER.has_room(is_routine=is_routine):
-            RECORDER.add(using, event())
-
-
-@contextlib.contextmanager
-def _logged_errors() -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        logger.exception("An event of a task cannot be recorded for the page Live.")
 
 
 def _described(error: ErrorIdentity) -> dict[str, Any]:

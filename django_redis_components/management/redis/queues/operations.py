@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from django_redis_components.core.chunks import chunks
 from django_redis_components.core.command_line import command_line
 from django_redis_components.core.protocol import Flow, Read
 from django_redis_components.core.text import counted
@@ -244,8 +245,8 @@ def read_recent(shard: Shard, names: Sequence[str], minutes: int) -> Flow[dict[s
     """Read the figures of these queues, or of all, in the last minutes."""
     known = names or [queue.name for queue in (yield from queue_stats.read_depths(shard))]
     done: dict[str, metrics.Metrics] = {}
-    for start in range(0, len(known), metrics.MAX_QUEUES):
-        done |= yield from metrics.read_recent(shard, known[start : start + metrics.MAX_QUEUES], minutes)
+    for some in chunks(known, metrics.MAX_QUEUES):
+        done |= yield from metrics.read_recent(shard, some, minutes)
     return done
 
 

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
+from django_redis_components.core.chunks import chunks
 from django_redis_components.core.protocol import Batch, Flow, Read
 from django_redis_components.core.units import aware
 from django_redis_components.dashboard.queues.task_query import json_text, needle_of
@@ -180,8 +181,8 @@ def _read_queues(shard: Shard, ids: Sequence[str]) -> Flow[tuple[int, list[str |
     """Return the server's time in microseconds, and the queue of each task; None without a record."""
     queues: list[str | None] = []
     time = yield Read("TIME", key=shard.base)
-    for start in range(0, len(ids), CHUNK):
-        reads = [Read("HMGET", shard.record(task_id), Field.queue) for task_id in ids[start : start + CHUNK]]
+    for some in chunks(ids, CHUNK):
+        reads = [Read("HMGET", shard.record(task_id), Field.queue) for task_id in some]
         replies = yield Batch(reads, return_exceptions=True)  # an id may name another key of a task: WRONGTYPE
         for reply in replies:
             if isinstance(reply, Exception) and not str(reply).startswith("WRONGTYPE"):
