@@ -25,6 +25,8 @@ from tests.support import Store
         ("が ｶﾞｽ", ["が", "ガス"]),
         ("北京++ C++ snake_case", ["北京", "c++", "snake", "case"]),
         ("a\u0301b c\xado", ["ab", "co"]),
+        ("пʼять п'ять п’ять", ["п", "ять"] * 3),
+        ("Hawaiʻi", ["hawai", "i"]),
     ],
 )
 def test_marks_belong_to_their_words(text: str, expected: list[str]) -> None:
