@@ -37,7 +37,7 @@ stored_formats            the number of each component's format, compared at the
 rebuild                   data anew beside the live data: begin, load, swap, abandon
 command_line              command lines of manage.py, as pages advise them
 client_address            a visitor's address behind proxies
-decompression             gzip and zstd streams, block by block
+decompression             gzip, bzip2, xz and zstd streams, block by block
 regular_files             opening files that must be regular ones
 polling, forks            what platforms lack: `select.poll`; callbacks after a fork
 ========================  ==========================================================================

@@ -2,14 +2,14 @@
 
     fold("  Émile  ZOLA") == "emile zola"        fold("Łódź") == "lodz"        fold("Ждёт") == "ждет"
 
-The steps: NFC; characters like an apostrophe become one, and so do quotation marks; NFKC, casefold, NFKC again; combining marks are removed
-from Latin and Greek letters (elsewhere they make another letter: か and が, И and Й), and the vowel signs of Arabic and
-Hebrew, which most texts leave out: محمد is مُحَمَّد; ё becomes е, and a table replaces
-letters without a decomposition, and those that keyboards and writers exchange (ک and ك, ی and ي); digits of all scripts
-become ASCII digits; invisible format characters are removed; white space and control characters become single spaces;
-NFKD, and Hangul as the letters that are typed, so that what is typed on the way is a prefix: ㅎ, 하, 한 and 한ㄱ of
-한국, 고 of 관, 갑 of 값, 한 of 하나. As a result a bare letter is also a prefix of its marked form (и of й), but not
-the other way round.
+The steps: NFC; characters like an apostrophe become one, and so do quotation marks; NFKC, casefold, NFKC again;
+combining marks are removed from Latin and Greek letters (elsewhere they make another letter: か and が, И and Й), and
+the vowel signs of Arabic and Hebrew, which most texts leave out: محمد is مُحَمَّد; ё becomes е, and a table
+replaces letters without a decomposition, and those that keyboards and writers exchange (ک and ك, ی and ي);
+digits of all scripts become ASCII digits; invisible format characters are removed; white space and control
+characters become single spaces; NFKD, and Hangul as the letters that are typed, so that what is typed on
+the way is a prefix: ㅎ, 하, 한 and 한ㄱ of 한국, 고 of 관, 갑 of 값, 한 of 하나. As a result a bare letter is also a
+prefix of its marked form (и of й), but not the other way round.
 
 Not folded, because they are other letters that the same keyboard has: the final letters of Hebrew, й and и, ґ and г,
 alef with and without hamza or madda, and the Urdu ے.
@@ -27,8 +27,8 @@ from functools import lru_cache
 #: old one, and the two never mix.
 FOLDING_VERSION = 5
 
-#: Characters that are written for an apostrophe: typographic ones, primes, the apostrophe of Ukrainian, the okina and the
-#: saltillo, which are letters in Unicode, and the geresh. NFKC would turn the acute accent into a space and a mark.
+#: Characters that are written for an apostrophe: typographic ones, primes, the apostrophe of Ukrainian, the okina and
+#: the saltillo, which are letters in Unicode, and the geresh. NFKC would turn the acute accent into a space and a mark.
 APOSTROPHES = "'‘’‛′´`\u02b9\u02bb\u02bc\u02bd\ua78c\u05f3"
 #: Quotation marks that are written for ", and the gershayim.
 QUOTES = "“”„‟«»″\u05f4"

@@ -158,7 +158,7 @@ def is_spaceless(word: str) -> bool:
 
 
 def _runs(word: str) -> Iterator[tuple[int, int]]:
-    """Yield start and end of the parts of a word: it is split at underscores and apostrophes, and around runs without spaces."""
+    """Yield start and end of the parts of a word: split at underscores, apostrophes, and around runs without spaces."""
     if word.isascii() and "_" not in word:
         yield 0, len(word)
         return
