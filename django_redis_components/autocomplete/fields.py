@@ -57,6 +57,12 @@ class AutocompleteField(forms.Field):
     def scope(self, scope: object) -> None:
         self.widget.scope = scope
 
+    def get_bound_field(self, form: Any, field_name: str) -> Any:
+        """Return the bound field, and note what its form does not send."""
+        if isinstance(self.widget, AutocompleteInput):
+            self.widget.note_fixed(form)
+        return super().get_bound_field(form, field_name)
+
     def to_python(self, value: Any) -> Suggestion | None:
         """Return the entry of the typed text or chosen id.
 

@@ -323,6 +323,48 @@ def test_other_field_determines_what_may_be_chosen(
     assert "data-scope" not in html
 
 
+@pytest.mark.parametrize(("letter", "is_valid"), [("E", True), ("A", False)])
+@pytest.mark.parametrize("submitted", [{}, {"letter": "E"}])
+def test_value_of_a_disabled_field_is_the_initial_one_whatever_was_submitted(
+    by_letter: list[Group], letter: str, is_valid: bool, submitted: dict[str, str]
+) -> None:
+    class Form(DependentForm):
+        letter = forms.CharField(disabled=True)
+
+    data = {**submitted, "group": "Editors", "group-id": str(by_letter[0].pk)}
+
+    form = Form(data, initial={"letter": letter})
+
+    assert form.is_valid() == is_valid
+    assert f'data-forward-fixed="{{&quot;letter&quot;: &quot;{letter}&quot;}}"' in str(Form(initial={"letter": letter}))
+
+
+def test_value_that_the_form_only_shows_is_that_of_its_instance(by_letter: list[Group]) -> None:
+    class ByName(Scoped):
+        name = "by-name"
+        forward = ("name",)
+
+        def scope_from(self, *, name: str) -> str:
+            return name[:1]
+
+    class Form(forms.ModelForm[Group]):
+        like = AutocompleteModelField("by-name")
+
+        class Meta:
+            model = Group
+            fields = ()
+
+    register(ByName)
+    for group in by_letter:
+        group.save()
+    widgets.used_indexes.discard("by-name")
+    data = {"like": "Editors", "like-id": str(by_letter[0].pk)}
+
+    assert [Form(data, instance=group).is_valid() for group in by_letter[:2]] == [True, False]
+    assert not Form({**data, "name": "Artists"}, instance=by_letter[0]).is_valid(), "another form of the page sends it"
+    assert "&quot;name&quot;: &quot;Editors&quot;" in str(Form(instance=by_letter[0]))
+
+
 def test_initial_objects_are_shown_whatever_the_other_field_has(by_letter: list[Group]) -> None:
     html = str(DependentForm(initial={"group": by_letter[0], "groups": by_letter[1:]}))
 

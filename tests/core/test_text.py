@@ -42,6 +42,7 @@ from django_redis_components.core.text import FOLDING_VERSION, fold, folded_word
         ("ג׳ירפה", "ג'ירפה"),
         ("צה״ל", 'צה"ל'),
         ("„Black“ «Cat» “Dog”", '"black" "cat" "dog"'),
+        ("½ cup", "1/2 cup"),
         ("5′ 6″", "5' 6\""),
         ("Anna–Maria", "anna-maria"),
         ("한국", "한국"),
