@@ -243,6 +243,17 @@ def test_removed_file_and_evicted_record_are_errors(redis_server: Store, tmp_pat
     assert logs.info().reserved_bytes == 3_000
 
 
+def test_file_is_not_saved_over_a_directory(redis_server: Store, tmp_path: Path) -> None:
+    logs = new_channel()
+    logs.publish(write(tmp_path / "x", b"a"))
+    [file] = logs.consumer("a").files(timeout=0)
+    (tmp_path / "received").mkdir()
+
+    with pytest.raises(IsADirectoryError, match="expected the path of a file, not of a directory"):
+        file.save_to(tmp_path / "received")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["received", "x"]
+
+
 @pytest.mark.contract
 def test_saved_copy_appears_whole_and_is_continued(store: Store, tmp_path: Path) -> None:
     data, logs = os.urandom(9_000), new_channel()
