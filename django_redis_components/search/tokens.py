@@ -20,6 +20,8 @@ from django_redis_components.core.text import APOSTROPHES, as_typed, fold_to_syl
 
 #: Characters of a term; the rest of a longer word is not compared.
 MAX_TERM_CHARS = 64
+#: Characters of a word that are folded: marks are left out, and one ligature becomes 18 letters.
+MAX_FOLDED_CHARS = 4 * MAX_TERM_CHARS
 #: Folded words that a process keeps, of words up to MAX_TERM_CHARS: at most 16 MiB, 1 KiB for each.
 CACHED_WORDS = 16_384
 
@@ -194,7 +196,7 @@ def _folded(word: str) -> str:
 
 def _fold(word: str) -> str:
     """Return the folded form of a word in NFC, which has a Hangul syllable or a voiced kana as one character."""
-    folded = fold_to_syllables(word)
+    folded = fold_to_syllables(word if is_spaceless(word) else word[:MAX_FOLDED_CHARS])
     if folded.isascii():
         return folded[:MAX_TERM_CHARS]
     folded = unicodedata.normalize("NFC", _ALEF_SIGNS.sub("", folded)).replace(" ", "")
