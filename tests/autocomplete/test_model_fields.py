@@ -22,10 +22,12 @@ from django_redis_components.autocomplete import (
     ModelIndex,
     PrefixIndex,
     Suggestion,
+    model_fields,
     register,
     widgets,
 )
 from django_redis_components.autocomplete.admin import RedisAutocompleteMixin
+from django_redis_components.core.text import fold
 from tests.support import Store
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
@@ -128,6 +130,19 @@ def test_invalid_choices_are_errors(groups: list[Group], given: dict[str, Any], 
     form = permission_form(**given)
 
     assert form.errors == {"content_type": [problem]}
+
+
+def test_text_of_a_chosen_object_is_not_folded_if_it_is_too_long(
+    groups: list[Group], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Folding a ligature of 18 letters, sent as often as fits into a request, takes ten seconds."""
+    lengths: list[int] = []
+    monkeypatch.setattr(model_fields, "fold", lambda text: lengths.append(len(text)) or fold(text))
+
+    form = permission_form(kind="\ufdfa" * 100_000, **{"kind-id": str(ContentType.objects.all()[0].pk)})
+
+    assert form.errors == {"content_type": ["Enter at most 300 characters."]}
+    assert all(length <= 300 for length in lengths)
 
 
 def test_text_that_matches_several_objects_is_ambiguous(groups: list[Group]) -> None:
