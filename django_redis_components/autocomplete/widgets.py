@@ -118,22 +118,6 @@ class AutocompleteInput(forms.Widget):
         )
         return context
 
-    def note_fixed(self, form: BaseForm) -> None:
-        """Note the values of `forward` that the form does not send, and which a browser must not choose.
-
-        They are those of disabled fields, and of fields of the form's instance that the form only shows, as those in
-        `readonly_fields` of the admin.
-        """
-        self.fixed = {}
-        for name in get_index(self.index).forward:
-            field = form.fields.get(name)
-            if field is not None and field.disabled:
-                value = field.prepare_value(form.get_initial_for_field(field, name))
-                self.fixed[name] = _as_submitted(value)
-            elif field is None and not {name, form.add_prefix(name)} & form.data.keys():
-                with suppress(FieldDoesNotExist):
-                    self.fixed[name] = _as_submitted(_value_of_instance(form, name))
-
     def _forward(self, data: Mapping[str, Any], name: str) -> None:
         """Set the scope that the submitted values of other fields determine. Each form has its own widgets."""
         index_source = get_index(self.index)
@@ -227,6 +211,23 @@ def _submitted(data: Mapping[str, Any], *names: str) -> str:
             if key in data:
                 return str(data[key] or "").strip()
     return ""
+
+
+def note_fixed(widget: AutocompleteInput, form: BaseForm) -> None:
+    """Note the values of `forward` that the form does not send, and which a browser must not choose.
+
+    They are those of disabled fields, and of fields of the form's instance that the form only shows, as those in
+    `readonly_fields` of the admin.
+    """
+    widget.fixed = {}
+    for name in get_index(widget.index).forward:
+        field = form.fields.get(name)
+        if field is not None and field.disabled:
+            value = field.prepare_value(form.get_initial_for_field(field, name))
+            widget.fixed[name] = _as_submitted(value)
+        elif field is None and not {name, form.add_prefix(name)} & form.data.keys():
+            with suppress(FieldDoesNotExist):
+                widget.fixed[name] = _as_submitted(_value_of_instance(form, name))
 
 
 def _as_submitted(value: object) -> str:
