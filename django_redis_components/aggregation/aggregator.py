@@ -102,7 +102,9 @@ class LogAggregator(DeletableComponent):
         accept_bad: bool = False,
         progress: Callable[[int], object] | None = None,
     ) -> FileReport:
-        """Count the lines of a log file that were not counted before; also of one compressed with gzip or zstd.
+        """Count the lines of a log file that were not counted before; also of one that is compressed.
+
+        gzip, bzip2, xz and zstd are recognized by the first bytes.
 
         Each batch of lines is counted and marked in one step, so that a call that was interrupted is repeated, and
         several processes may count one file. A file is recognized by its first lines and inode, and a copy of it by

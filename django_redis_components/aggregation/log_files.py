@@ -15,7 +15,7 @@ from typing import IO, NamedTuple, Self
 
 from django_redis_components.aggregation.exceptions import LogDamaged
 from django_redis_components.aggregation.log_text import WINDOW_BYTES, LogText
-from django_redis_components.core.decompression import detect_codec
+from django_redis_components.core.decompression import MAGIC_BYTES, detect_codec
 from django_redis_components.core.regular_files import open_regular_file
 
 #: Bytes of a segment. Part of what the marks of counted files mean: must not be changed.
@@ -57,7 +57,7 @@ class Mark(NamedTuple):
 
 
 class LogFile:
-    """An open log file, also one compressed with gzip or zstd, of several members.
+    """An open log file, also one compressed with gzip, bzip2, xz or zstd, of several members.
 
     It stays the same file while it is renamed.
 
@@ -66,7 +66,7 @@ class LogFile:
         ImportError: it is compressed with zstd, and the package for it is not installed.
 
     Attributes:
-        codec: "gzip", "zstd", or "".
+        codec: "gzip", "bzip2", "xz", "zstd", or "".
         first: hash of the first line; "" if there is no complete line yet.
         head: hashes of the first lines, one after the other.
         id: hash of the first line, and the inode.
@@ -78,7 +78,7 @@ class LogFile:
         self.path = Path(path)
         self._raw: IO[bytes] = open_regular_file(self.path)
         try:
-            self.codec = detect_codec(self._raw.read(4))
+            self.codec = detect_codec(self._raw.read(MAGIC_BYTES))
             self.inode = os.fstat(self._raw.fileno()).st_ino
             self.error = ""
             self.incomplete = 0
@@ -142,28 +142,29 @@ class LogFile:
     def lines(self, offset: int) -> Iterator[tuple[int, bytes | None]]:
         """Yield the lines from an offset: the offset after each, and its text; None for one that is too long.
 
-        The rest after the last newline is yielded only of a compressed file, which does not grow.
+        Null bytes before a line are left out: a log that is truncated while a server writes to it, as by logrotate's
+        copytruncate, begins with as many of them as it had bytes, and one may have some after a crash. The rest
+        after the last newline is yielded only of a compressed file, which does not grow.
         """
         self.error, self.incomplete = "", 0
-        head, skipped = b"", 0
+        head: bytes | None = b""
+        length = 0
         for block in self._blocks(offset):
             first, newline, others = block.partition(b"\n")
             if not newline:
-                skipped, head = (skipped, head + block) if not skipped else (skipped + len(block), b"")
-                if len(head) > MAX_LINE_BYTES:
-                    skipped, head = len(head), b""
+                length += len(block)
+                head = _grown(head, block)
                 continue
-            length = skipped + len(head) + len(first) + 1
-            offset += length
-            yield offset, None if length > MAX_LINE_BYTES else head + first
-            *lines, head = others.split(b"\n")
-            skipped = 0
+            offset += length + len(first) + 1
+            yield offset, _grown(head, first)
+            *lines, rest = others.split(b"\n")
+            has_nulls = b"\0" in others
             for line in lines:
                 offset += len(line) + 1
-                yield offset, line if len(line) < MAX_LINE_BYTES else None
-        length = skipped + len(head)
+                yield offset, _grown(b"", line) if has_nulls or len(line) >= MAX_LINE_BYTES else line
+            length, head = len(rest), _grown(b"", rest)
         if length and self.codec and not self.error:
-            yield offset + length, None if length > MAX_LINE_BYTES else head
+            yield offset + length, head
         else:
             self.incomplete = length
 
@@ -174,6 +175,14 @@ class LogFile:
                 yield block
         except LogDamaged as exc:
             self.error = str(exc)
+
+
+def _grown(head: bytes | None, part: bytes) -> bytes | None:
+    """Return a line that goes on, without null bytes before it; None if it is too long."""
+    if head is None:
+        return None
+    line = head + part if head else part.lstrip(b"\0")
+    return line if len(line) < MAX_LINE_BYTES else None
 
 
 def _digest(data: bytes) -> str:

@@ -21,7 +21,7 @@ class LogText:
 
     Args:
         raw: the file.
-        codec: "gzip", "zstd", or "" for a file that is not compressed.
+        codec: "gzip", "bzip2", "xz", "zstd", or "" for a file that is not compressed.
     """
 
     def __init__(self, raw: IO[bytes], codec: str) -> None:

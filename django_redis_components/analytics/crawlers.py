@@ -50,14 +50,14 @@ _MACHINES = (
     "-google", "google-", "google_", "googleother", "googleweblight", "googleimage", "google favicon", "google page",
     "google search", "google web", "mediapartners", "imageproxy", "emailproxy", "mail.ru_", "semrush", "ahrefs",
     "brandverity", "datanyze", "wappalyzer", "cloudflare", "chatgpt", "openai", "claude", "anthropic", "perplexity",
-    "cohere-ai", "manus-user",
+    "cohere-ai", "manus-user", "devin/", "novaact", "jina-",
     # Readers of feeds.
     "feed", "subscriber", "reeder/", "readkit", "netnewswire", "newsblur", "newsnow", "inoreader", "podcast",
     "downcast",
     # Libraries and command lines.
     "curl", "wget", "libwww-perl", "urllib", "aiohttp", "httpx", "httpclient", "http-client", "http_client", "okhttp",
     "axios", "guzzle", "winhttp", "python", "golang", "go-http", "node-", "nodejs", "postman", "powershell", "reqwest",
-    "clamav", "wordpress",
+    "clamav", "wordpress", "cfnetwork/", "networkingextension/", "dalvik/",
 )  # fmt: skip
 #: Ends of their words, and whole words.
 _ENDS = ("bot", "bots", "scan", "scanner", "check", "probe", "proxy", "agent", "finder", "rss", "rigor")

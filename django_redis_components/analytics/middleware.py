@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
 #: Content types of a page.
 PAGES = ("text/html", "application/xhtml+xml")
-#: Headers that browsers send with prefetch requests.
-PREFETCH_HEADERS = ("HTTP_SEC_PURPOSE", "HTTP_PURPOSE", "HTTP_X_MOZ", "HTTP_X_SEC_PURPOSE")
+#: Headers that browsers and scripts send with requests for pages that nobody sees yet, and what they say.
+PREFETCH_HEADERS = ("HTTP_SEC_PURPOSE", "HTTP_PURPOSE", "HTTP_X_PURPOSE", "HTTP_X_MOZ", "HTTP_X_SEC_PURPOSE")
+_PREFETCHES = ("prefetch", "prerender", "preview")
 #: Headers of requests that may be no navigation. Most requests have none of them.
-_MARKS = (*PREFETCH_HEADERS, "HTTP_HX_REQUEST", "HTTP_X_REQUESTED_WITH")
+_MARKS = (*PREFETCH_HEADERS, "HTTP_HX_REQUEST", "HTTP_X_REQUESTED_WITH", "HTTP_TURBO_FRAME")
 
 
 class AnalyticsMiddleware(RequestMiddleware):
@@ -60,7 +61,7 @@ def is_page_view(request: HttpRequest, response: HttpResponseBase) -> bool:
         return False
     if response.headers.get("Content-Type", "").partition(";")[0].strip().lower() not in PAGES:
         return False
-    if not _is_navigation(request.META):
+    if not _is_navigation(request.META) or _is_download(response):
         return False
     analytics = conf.settings().analytics
     if analytics.exclude_paths and request.path.startswith(analytics.exclude_paths):
@@ -75,14 +76,21 @@ def _is_navigation(meta: dict[str, Any]) -> bool:
     target = meta.get("HTTP_SEC_FETCH_DEST", "document")
     if target == "document" and meta.keys().isdisjoint(_MARKS):
         return True
-    if any("prefetch" in meta.get(name, "").lower() for name in PREFETCH_HEADERS):
+    purposes = [meta[name].lower() for name in PREFETCH_HEADERS if name in meta]
+    if "HTTP_HX_PRELOADED" in meta or any(each in purpose for purpose in purposes for each in _PREFETCHES):
         return False
-    if "HTTP_HX_BOOSTED" in meta:  # htmx follows a link
+    if "HTTP_TURBO_FRAME" in meta:
+        return False
+    if "HTTP_HX_BOOSTED" in meta or "HTTP_X_TURBO_REQUEST_ID" in meta:  # htmx or Turbo follows a link
         return True
     if "HTTP_HX_REQUEST" in meta or meta.get("HTTP_X_REQUESTED_WITH") == "XMLHttpRequest":
         return False
     # A service worker that passes a navigation on has no target.
     return target == "document" or (target == "empty" and meta.get("HTTP_SEC_FETCH_MODE") == "navigate")
+
+
+def _is_download(response: HttpResponseBase) -> bool:
+    return response.headers.get("Content-Disposition", "").lstrip().lower().startswith("attachment")
 
 
 def _by_user(request: HttpRequest) -> bool:

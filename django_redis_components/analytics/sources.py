@@ -19,7 +19,7 @@ MAX_AGENT_CHARS = 512
 #: Scheme and host of a URL, which are cached without the rest.
 _ORIGIN = re.compile(r"https?://[^/?#\s]{1,200}(?=[/?#\s]|$)", re.IGNORECASE)
 #: A host name or an address.
-_HOST = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\]")
+_HOST = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?|\[[0-9a-f:.]+\]")
 _TABLET = re.compile(r"ipad|tablet|kindle|silk/|playbook|android(?!.*mobi)")
 
 
@@ -80,8 +80,8 @@ def _host_of(origin: str) -> str | None:
 
 
 def _bare(netloc: str) -> str:
-    """Return a host in lower case, without port and "www."."""
+    """Return a host in lower case, without port, "www." and the dot of a full name."""
     host = netloc.lower()
     if not host.endswith("]"):
         host = host.rpartition(":")[0] if ":" in host else host
-    return host.removeprefix("www.")
+    return host.removesuffix(".").removeprefix("www.")

@@ -15,15 +15,15 @@ Guarantees:
   earlier one. The data of a crashed rebuild expires after 15 minutes.
 - The JSON view serves registered indexes only and checks their permission for each request.
 
-Keys (all keys of a name share a Cluster slot; ``v4.2`` is the version of the folding rules and of the entries):
+Keys (all keys of a name share a Cluster slot; ``v5.2`` is the version of the folding rules and of the entries):
 
 =============================================  ======  ============================================
 ``<prefix>:autocomplete:{<name>}:recent``      list    400 days after the last touch (`ttl`)
-``…:{<name>}:v4.2:lex``                        zset    a member per term; kept until `clear`
-``…:{<name>}:v4.2:top``                        zset    entries with a weight; kept until `clear`
-``…:{<name>}:v4.2:entries``                    hash    id -> record; kept until `clear`
-``…:{<name>}:v4.2:build`` and ``build_…``      4 keys  15 minutes after the last chunk of a rebuild
-``…:{<name>}:v4.2:built``                      string  10 minutes; token of the last rebuild
+``…:{<name>}:v5.2:lex``                        zset    a member per term; kept until `clear`
+``…:{<name>}:v5.2:top``                        zset    entries with a weight; kept until `clear`
+``…:{<name>}:v5.2:entries``                    hash    id -> record; kept until `clear`
+``…:{<name>}:v5.2:build`` and ``build_…``      4 keys  15 minutes after the last chunk of a rebuild
+``…:{<name>}:v5.2:built``                      string  10 minutes; token of the last rebuild
 ``<prefix>:autocomplete:{<name>}:scopes``      hash    id -> scopes, of a model; until it has none
 ``<prefix>:autocomplete:{<name>}:all_scopes``  set     scopes that were written; a rebuild prunes it
 ``<prefix>:autocomplete:{<name>}:check``       hash    90 days; the last comparison with the model

@@ -11,7 +11,7 @@ from redis.exceptions import RedisError
 
 from django_redis_components.autocomplete.entries import MAX_TEXT_CHARS, Suggestion, check_id, check_text
 from django_redis_components.autocomplete.registry import ScopeNeeded, find_by_text, get_index
-from django_redis_components.autocomplete.widgets import AutocompleteInput, Typed
+from django_redis_components.autocomplete.widgets import AutocompleteInput, Typed, note_fixed
 from django_redis_components.core.text import fold
 
 ERROR_MESSAGES: dict[str, Any] = {
@@ -56,6 +56,12 @@ class AutocompleteField(forms.Field):
     @scope.setter
     def scope(self, scope: object) -> None:
         self.widget.scope = scope
+
+    def get_bound_field(self, form: Any, field_name: str) -> Any:
+        """Return the bound field, and note what its form does not send."""
+        if isinstance(self.widget, AutocompleteInput):
+            note_fixed(self.widget, form)
+        return super().get_bound_field(form, field_name)
 
     def to_python(self, value: Any) -> Suggestion | None:
         """Return the entry of the typed text or chosen id.

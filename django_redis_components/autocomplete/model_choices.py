@@ -16,7 +16,7 @@ from django_redis_components.autocomplete.entries import MAX_TEXT_CHARS, Suggest
 from django_redis_components.autocomplete.exceptions import AutocompleteError
 from django_redis_components.autocomplete.model_index import ModelIndex, scopes_of
 from django_redis_components.autocomplete.registry import find_by_text, get_index, index_of_model
-from django_redis_components.autocomplete.widgets import AutocompleteInput, Typed
+from django_redis_components.autocomplete.widgets import AutocompleteInput, Typed, note_fixed
 from django_redis_components.core.model_changes import key_of, stored_value
 from django_redis_components.core.text import fold
 
@@ -99,6 +99,8 @@ class IndexedObjects:
     def get_bound_field(self, form: Any, field_name: str) -> Any:
         """Return the bound field, and note the form's instance: it may have the object of the initial value."""
         self._instance, self._name = getattr(form, "instance", None), field_name
+        if isinstance(self.widget, AutocompleteInput):
+            note_fixed(self.widget, form)
         return forms.Field.get_bound_field(cast(Any, self), form, field_name)
 
     def _shows_text(self) -> bool:

@@ -8,7 +8,7 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.db.models import Model
 
-from django_redis_components.autocomplete.entries import Suggestion
+from django_redis_components.autocomplete.entries import MAX_TEXT_CHARS, Suggestion
 from django_redis_components.autocomplete.fields import ERROR_MESSAGES
 from django_redis_components.autocomplete.model_choices import IndexedObjects
 from django_redis_components.autocomplete.widgets import (
@@ -84,7 +84,10 @@ class AutocompleteModelField(IndexedObjects, forms.ModelChoiceField):  # type: i
     def _unchanged(self, typed: Typed) -> Model | None:
         """Return the object of the chosen id, unless its text was changed without JavaScript."""
         for obj in self._chosen([typed]):
-            if not typed.text or fold(typed.text) in (fold(self._text_of(obj)), fold(typed.id)):
+            text = self._text_of(obj)
+            if len(typed.text) > max(MAX_TEXT_CHARS, len(text)):  # folding what was sent may take seconds
+                continue
+            if not typed.text or fold(typed.text) in (fold(text), fold(typed.id)):
                 return obj
         return None
 

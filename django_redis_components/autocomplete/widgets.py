@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from contextlib import suppress
+from typing import Any, NamedTuple, cast
 
 from django import forms
+from django.core.exceptions import FieldDoesNotExist
+from django.db.models import Field, Model
+from django.forms import BaseForm
 from django.forms.widgets import Script
 from django.http import QueryDict
 from django.urls import NoReverseMatch, reverse
@@ -77,6 +82,8 @@ class AutocompleteInput(forms.Widget):
         self.index = index or ""  # a field for a model sets it when its form is made
         self.scope = scope
         self.creates = False  # a field for a model sets it: whether unknown text creates an object
+        #: Values of `forward` that the form does not send, by the names of their fields.
+        self.fixed: dict[str, str] = {}
         if index:
             used_indexes.add(index)
 
@@ -106,6 +113,7 @@ class AutocompleteInput(forms.Widget):
             min_length=min_length_of(index_source),
             recents=index_source.has_recents,
             forward=" ".join(index_source.forward),
+            fixed=json.dumps(self.fixed) if self.fixed else "",
             creates=self.creates,
         )
         return context
@@ -116,7 +124,7 @@ class AutocompleteInput(forms.Widget):
         if index_source.forward:
             before, dash, _ = name.rpartition("-")
             values = {other: _submitted(data, before + dash + other, other) for other in index_source.forward}
-            self.scope = index_source.scope_from(**values)
+            self.scope = index_source.scope_from(**(values | self.fixed))
 
     def _signed_scope(self, index_source: RegisteredIndex) -> str:
         if index_source.scoped and not index_source.forward and self.scope not in (None, ""):
@@ -203,6 +211,45 @@ def _submitted(data: Mapping[str, Any], *names: str) -> str:
             if key in data:
                 return str(data[key] or "").strip()
     return ""
+
+
+def note_fixed(widget: AutocompleteInput, form: BaseForm) -> None:
+    """Note the values of `forward` that the form does not send, and which a browser must not choose.
+
+    They are those of disabled fields, and of fields of the form's instance that the form only shows, as those in
+    `readonly_fields` of the admin.
+    """
+    widget.fixed = {}
+    for name in get_index(widget.index).forward:
+        field = form.fields.get(name)
+        if field is not None and field.disabled:
+            value = field.prepare_value(form.get_initial_for_field(field, name))
+            widget.fixed[name] = _as_submitted(value)
+        elif field is None and not {name, form.add_prefix(name)} & form.data.keys():
+            with suppress(FieldDoesNotExist):
+                widget.fixed[name] = _as_submitted(_value_of_instance(form, name))
+
+
+def _as_submitted(value: object) -> str:
+    """Return a value of a field as a browser submits it."""
+    if isinstance(value, (Typed, Suggestion)):
+        value = value.id or value.text
+    return "" if value is None else str(getattr(value, "pk", value))
+
+
+def _value_of_instance(form: BaseForm, name: str) -> object:
+    """Return the value of a field of the form's instance.
+
+    Raises:
+        FieldDoesNotExist: there is none.
+    """
+    instance = getattr(form, "instance", None)
+    if (
+        not isinstance(instance, Model)
+        or (field := instance._meta.get_field(name)) not in instance._meta.concrete_fields
+    ):
+        raise FieldDoesNotExist
+    return cast("Field[Any, Any]", field).value_from_object(instance)
 
 
 def media() -> forms.Media:

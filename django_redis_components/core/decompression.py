@@ -1,4 +1,4 @@
-"""Decompression of gzip and zstd streams block by block, with any number of members.
+"""Decompression of gzip, bzip2, xz and zstd streams block by block, with any number of members.
 
 Rotated logs are often concatenated: each file is a separate member. A reader that stops after the first one loses
 the rest without an error.
@@ -10,14 +10,25 @@ import importlib
 import re
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Protocol
 
 from django_redis_components.core.exceptions import missing_extra
 
-#: Bytes that a stream starts with.
-MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+#: First bytes of a stream that tell its codec, and how many are looked at.
+MAGIC = {
+    re.compile(rb"\x1f\x8b"): "gzip",
+    re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"): "bzip2",
+    re.compile(rb"\xfd7zXZ\0"): "xz",
+    re.compile(rb"\x28\xb5\x2f\xfd"): "zstd",
+}
+MAGIC_BYTES = 10
 #: The accepted codecs; "" is none.
-CODECS = ("", "gzip", "zstd")
+CODECS = ("", "gzip", "bzip2", "xz", "zstd")
+#: Codecs whose streams may have zeros between and after their members.
+_PADDED = ("gzip", "xz")
+#: Most bytes of memory of an xz stream: `xz -9` needs 65 MiB, and a stream may ask for 1.5 GiB.
+XZ_MEMORY = 128 * 1024 * 1024
 #: Most bytes of a decompressed block. A small file may expand to gigabytes.
 BLOCK_BYTES = 512 * 1024
 #: Bytes that a member is given at first, and most of them: it doubles with each step. What a member does not need is
@@ -28,7 +39,7 @@ _NOT_ZERO = re.compile(rb"[^\0]")
 
 
 class Member(Protocol):
-    """A member of a gzip stream, or a frame of a zstd stream."""
+    """A member of a gzip stream, a stream of bzip2 or xz, or a frame of a zstd stream."""
 
     eof: bool
     unused_data: bytes
@@ -40,11 +51,11 @@ class Decompressor:
     """Decompresses a stream. Feed it all of its bytes, then call `finish`.
 
     Args:
-        codec: "", "gzip" or "zstd".
+        codec: one of `CODECS`.
         failed: returns the exception to raise for data that are not valid, from the reason.
 
     Raises:
-        ImportError: the package for zstd is not installed.
+        ImportError: the package for zstd is not installed, or Python was built without the module for bzip2 or xz.
     """
 
     def __init__(self, codec: str, failed: Callable[[str], Exception]) -> None:
@@ -53,11 +64,9 @@ class Decompressor:
         self._member: Member | None = None
         self._has_members = False
         self._step = MIN_STEP_BYTES
-        self._errors: type[Exception] = zlib.error
-        self._new_member: Any = _GzipMember
-        if codec == "zstd":
-            module = zstd_module()
-            self._errors, self._new_member = module.ZstdError, module.ZstdDecompressor
+        self._errors: type[Exception]
+        self._new_member: Any
+        self._errors, self._new_member = _member_of(codec)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Yield the decompressed blocks of further bytes, of at most 512 KiB each.
@@ -71,7 +80,7 @@ class Decompressor:
         at = 0
         while at < len(data):
             if self._member is None:
-                if self._has_members and self._codec == "gzip":
+                if self._has_members and self._codec in _PADDED:
                     # Some programs fill the last block of a tape or disk with zeros.
                     if (found := _NOT_ZERO.search(data, at)) is None:
                         return
@@ -132,8 +141,21 @@ class _GzipMember:
 
 
 def detect_codec(start: bytes) -> str:
-    """Return the codec of a stream by its first bytes: "gzip", "zstd" or ""."""
-    return next((codec for magic, codec in MAGIC.items() if start.startswith(magic)), "")
+    """Return the codec of a stream by its first `MAGIC_BYTES`; "" if it is none of `CODECS`."""
+    return next((codec for magic, codec in MAGIC.items() if magic.match(start)), "")
+
+
+def _member_of(codec: str) -> tuple[type[Exception], Any]:
+    """Return what members of a codec raise, and what makes one."""
+    if codec == "bzip2":
+        return OSError, importlib.import_module("bz2").BZ2Decompressor
+    if codec == "xz":
+        lzma = importlib.import_module("lzma")
+        return lzma.LZMAError, partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, XZ_MEMORY)
+    if codec == "zstd":
+        module = zstd_module()
+        return module.ZstdError, module.ZstdDecompressor
+    return zlib.error, _GzipMember
 
 
 def zstd_module() -> Any:

@@ -2,14 +2,14 @@
 
     fold("  Émile  ZOLA") == "emile zola"        fold("Łódź") == "lodz"        fold("Ждёт") == "ждет"
 
-The steps: NFC; characters like an apostrophe become one; NFKC, casefold, NFKC again; combining marks are removed
-from Latin and Greek letters (elsewhere they make another letter: か and が, И and Й), and the vowel signs of Arabic and
-Hebrew, which most texts leave out: محمد is مُحَمَّد; ё becomes е, and a table replaces
-letters without a decomposition, and those that keyboards and writers exchange (ک and ك, ی and ي); digits of all scripts
-become ASCII digits; invisible format characters are removed; white space and control characters become single spaces;
-NFKD, and Hangul as the letters that are typed, so that what is typed on the way is a prefix: ㅎ, 하, 한 and 한ㄱ of
-한국, 고 of 관, 갑 of 값, 한 of 하나. As a result a bare letter is also a prefix of its marked form (и of й), but not
-the other way round.
+The steps: NFC; characters like an apostrophe become one, and so do quotation marks; NFKC, casefold, NFKC again;
+combining marks are removed from Latin and Greek letters (elsewhere they make another letter: か and が, И and Й), and
+the vowel signs of Arabic and Hebrew, which most texts leave out: محمد is مُحَمَّد; ё becomes е, and a table
+replaces letters without a decomposition, and those that keyboards and writers exchange (ک and ك, ی and ي);
+digits of all scripts become ASCII digits; invisible format characters are removed; white space and control
+characters become single spaces; NFKD, and Hangul as the letters that are typed, so that what is typed on
+the way is a prefix: ㅎ, 하, 한 and 한ㄱ of 한국, 고 of 관, 갑 of 값, 한 of 하나. As a result a bare letter is also a
+prefix of its marked form (и of й), but not the other way round.
 
 Not folded, because they are other letters that the same keyboard has: the final letters of Hebrew, й and и, ґ and г,
 alef with and without hamza or madda, and the Urdu ے.
@@ -25,15 +25,19 @@ from functools import lru_cache
 
 #: Part of each key with folded text. A change of the steps needs a new number: a new index is then built beside the
 #: old one, and the two never mix.
-FOLDING_VERSION = 4
+FOLDING_VERSION = 5
 #: Starts of words in a text that `match_span` looks at.
 MAX_MATCH_STARTS = 16
 
-#: Characters typed instead of an apostrophe. NFKC would turn one of them into a space and a mark.
-_APOSTROPHE_LIKE = str.maketrans(dict.fromkeys("‘’ʼ´`", "'"))
+#: Characters that are written for an apostrophe: typographic ones, primes, the apostrophe of Ukrainian, the okina and
+#: the saltillo, which are letters in Unicode, and the geresh. NFKC would turn the acute accent into a space and a mark.
+APOSTROPHES = "'‘’‛′´`\u02b9\u02bb\u02bc\u02bd\ua78c\u05f3"
+#: Quotation marks that are written for ", and the gershayim.
+QUOTES = "“”„‟«»″\u05f4"
+_QUOTE_LIKE = str.maketrans({**dict.fromkeys(APOSTROPHES, "'"), **dict.fromkeys(QUOTES, '"')})
 #: Letters without a decomposition, and typographic dashes. Of Arabic script: the letters of Persian, Urdu and Kurdish
 #: keyboards become those of Arabic ones; ى and ة are often written for ي and ه; the tatweel only widens a word.
-_LETTERS = _APOSTROPHE_LIKE | str.maketrans(
+_LETTERS = _QUOTE_LIKE | str.maketrans(
     {
         "ł": "l",
         "ø": "o",
@@ -50,6 +54,7 @@ _LETTERS = _APOSTROPHE_LIKE | str.maketrans(
         "–": "-",
         "—": "-",
         "−": "-",
+        "⁄": "/",
         "\u06a9": "\u0643",  # ک -> ك
         "\u06cc": "\u064a",  # ی -> ي
         "\u0649": "\u064a",  # ى -> ي
@@ -84,8 +89,8 @@ _TYPED = {
     for code, letters in (*enumerate(_FINALS.split(" "), 0x11A8), *_VOWELS.items())
 }
 _SPACES = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
-#: Characters after which a new word starts inside a word: O'Neil, d'Artagnan.
-_APOSTROPHES = frozenset("'‘’ʼ")
+#: Characters after which a new word starts inside a word: O'Neil, d'Artagnan. A grave accent alone is no apostrophe.
+_IN_WORDS = frozenset(APOSTROPHES) - {"`"}
 
 
 def fold(text: str) -> str:
@@ -97,7 +102,7 @@ def fold_to_syllables(text: str) -> str:
     """Fold a text, but not Hangul into the letters that are typed: NFC composes its syllables again."""
     if text.isascii():
         return _SPACES.sub(" ", text).strip().lower().replace("`", "'")
-    text = unicodedata.normalize("NFC", text).translate(_APOSTROPHE_LIKE)  # U+1FFD is U+00B4 in another spelling
+    text = unicodedata.normalize("NFC", text).translate(_QUOTE_LIKE)  # U+1FFD is U+00B4 in another spelling
     text = unicodedata.normalize("NFKC", text).casefold()
     text = _SPACES.sub(" ", unicodedata.normalize("NFKC", text)).translate(_LETTERS)
     text = _DIGITS.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
@@ -203,14 +208,14 @@ def _words(text: str) -> list[tuple[int, int]]:
     inside = after_han = False
     for at, character in enumerate(text):
         kind = unicodedata.category(character)[0]
-        if kind in "LN":
+        if character in _IN_WORDS:
+            part = text[at + 1 : at + 4]
+            inside = inside and not (len(part) == 3 and part.isalpha())
+        elif kind in "LN":
             han = not character.isascii() and is_han(character)
             if not inside or han or after_han:
                 starts.append((at, INSIDE if inside and after_han and han else WORD))
             inside, after_han = True, han
-        elif character in _APOSTROPHES and inside:
-            part = text[at + 1 : at + 4]
-            inside = not (len(part) == 3 and part.isalpha())
         elif kind != "M":
             inside = False
     return starts

@@ -85,8 +85,8 @@ class FileChannel(Component):
         Args:
             path: of a regular file, which must not change meanwhile.
             name: under which consumers get it, up to 1,024 bytes (default: the file name).
-            codec: "gzip", "zstd" or "": how its lines are compressed (default: by its first bytes). It is published as
-                it is.
+            codec: "gzip", "bzip2", "xz", "zstd" or "": how its lines are compressed (default: by its first bytes).
+                It is published as it is.
             timeout: seconds to wait for room; 0: not at all; None: without a limit.
             progress: is called with the number of bytes that were written.
 

@@ -118,7 +118,7 @@ class ChecksumMismatch(FileChannelError):
 
 
 class DecompressionFailed(FileChannelError):
-    """Raised when the data of a file are not valid gzip or zstd, or end in the middle."""
+    """Raised when the data of a file are not valid gzip, bzip2, xz or zstd, or end in the middle."""
 
     def __init__(self, name: str, codec: str, reason: str) -> None:
         super().__init__(f"File {name!r} is not valid {codec}: {reason}.")

@@ -22,7 +22,7 @@ class PublishedFile:
         name: file name, or relative path.
         size: bytes.
         sha256: checksum, hexadecimal.
-        codec: "gzip", "zstd", or "".
+        codec: "gzip", "bzip2", "xz", "zstd", or "".
     """
 
     id: str

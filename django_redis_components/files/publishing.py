@@ -16,7 +16,7 @@ from typing import BinaryIO, NamedTuple
 
 from redis.exceptions import ConnectionError, RedisError, TimeoutError
 
-from django_redis_components.core.decompression import detect_codec
+from django_redis_components.core.decompression import MAGIC_BYTES, detect_codec
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import Batch, Flow, LocalIO, Read, Sleep, Wait
 from django_redis_components.files.exceptions import (
@@ -83,8 +83,8 @@ class LocalFile:
         return self._file.read(size)
 
     def peek(self) -> bytes:
-        """Return the first four bytes. Nothing may have been read before."""
-        first = self._file.read(4)
+        """Return the first bytes, which tell the codec. Nothing may have been read before."""
+        first = self._file.read(MAGIC_BYTES)
         self._file.seek(0)
         return first
 
@@ -120,7 +120,7 @@ class Upload:
         options: of the channel.
         path: of the local file.
         name: under which it is published.
-        codec: "", "gzip" or "zstd"; None: by the first bytes of the file.
+        codec: "", "gzip", "bzip2", "xz" or "zstd"; None: by the first bytes of the file.
         wait_s: seconds to wait for room; None: without a limit.
         progress: is called with the number of bytes that were written.
     """

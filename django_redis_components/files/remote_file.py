@@ -30,7 +30,7 @@ class RemoteFile:
         name: file name or relative path, as the producer has given it. Do not use it as a path without a check.
         size: bytes, as published.
         sha256: checksum, hexadecimal.
-        codec: "gzip", "zstd" or "". `blocks` and `lines` decompress; `read` and `chunks` do not.
+        codec: "gzip", "bzip2", "xz", "zstd" or "". `blocks` and `lines` decompress; `read` and `chunks` do not.
         published_at: when it was announced.
         is_done: whether `done` was called here.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import hashlib
 import os
@@ -49,6 +50,8 @@ class PartFile:
 
     def __init__(self, path: str, manifest: Manifest) -> None:
         self._path = Path(path)
+        if self._path.is_dir() and not self._path.is_symlink():  # before gigabytes are written that cannot be renamed
+            raise IsADirectoryError(errno.EISDIR, "expected the path of a file, not of a directory", path)
         part_id = manifest.id if _CAN_LOCK else secrets.token_hex(8)  # without locks each call writes its own
         self._stem = _part_stem(self._path.name)
         self._part = self._path.with_name(f"{self._stem}.{part_id}.part")

@@ -138,7 +138,7 @@ class _Order:
         """Check a range; return whether it starts a new part."""
         is_new_run = bool(self._last) and start <= self._last
         if is_new_run:
-            self._start_run(start)
+            self._start_run(start, end)
         if not self._last or is_new_run:
             self._first = start
         if end > self._limit:
@@ -146,11 +146,11 @@ class _Order:
         self._last = end
         return is_new_run
 
-    def _start_run(self, start: bytes) -> None:
+    def _start_run(self, start: bytes, end: bytes) -> None:
         self._runs.append((self._first, self._last))
         overlaps = any(first <= start <= last for first, last in self._runs)
         if overlaps or len(self._runs) > MAX_RUNS:
-            raise InvalidRange(_overlap(start, start))
+            raise InvalidRange(_overlap(start, end))
         above = [first for first, _ in self._runs if first > start]
         self._limit = _before(min(above)) if above else b"\xff" * ADDRESS_BYTES
 

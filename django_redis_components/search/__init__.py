@@ -11,29 +11,29 @@ Guarantees:
   by it. After a rebuild that was killed, writes go to one generation again within 15 minutes; the next ones delete what
   it loaded, or it expires a day after the rebuild started.
 
-Keys, all in the slot of ``{name}``; <g> is the number of a generation. ``v4`` is the version of the terms;
-``v4-english`` with that stemmer:
+Keys, all in the slot of ``{name}``; <g> is the number of a generation. ``v5`` is the version of the terms;
+``v5-english`` with that stemmer:
 
 =========================================  ======  =======================================================
-``drc:search:{name}:v4:state``             hash    numbers of generations; until `delete`
-``drc:search:{name}:v4:build``             string  token of the active rebuild; 15 minutes after its last document
-``drc:search:{name}:v4:built``             string  token of the last rebuild that was finished; 10 minutes
-``drc:search:{name}:v4:gen``               string  number of changes; until `delete`
-``drc:search:{name}:v4:dropping``          set     generations that are deleted; until they are
-``drc:search:{name}:v4:<g>:docs``          hash    id -> record of the document; until it is removed
-``drc:search:{name}:v4:<g>:facets``        hash    id -> values of its facets; as the document
-``drc:search:{name}:v4:<g>:w:<term>``      zset    documents with the term by frequency; as the document
-``drc:search:{name}:v4:<g>:vocabulary``    zset    all terms; until no document has them
-``drc:search:{name}:v4:<g>:s:<name>``      zset    documents by sort value; as the document
-``drc:search:{name}:v4:<g>:f:<facet>``     set     documents with the value of the facet; as the document
-``drc:search:{name}:v4:<g>:names``         set     names of the last two; until no document has them
-``drc:search:{name}:v4:<g>:geo``           zset    places of documents; as the document
-``drc:search:{name}:v4:<g>:stats``         hash    sum of the lengths of documents; until `delete`
-``drc:search:{name}:v4:<g>:live``          set     ids written during a rebuild; until it ends
-``drc:search:{name}:v4:r:<hash>…``         list    a stored result, and a hash about it; `result_ttl`
-``drc:search:{name}:v4:results``           zset    stored results by their last use; `result_ttl`
-``drc:search:{name}:v4:slow:<week>``       zset    slow queries; 14 days
-``drc:search:{name}:v4:empty:<week>``      zset    queries that found nothing, by number; 14 days
+``drc:search:{name}:v5:state``             hash    numbers of generations; until `delete`
+``drc:search:{name}:v5:build``             string  token of the active rebuild; 15 minutes after its last document
+``drc:search:{name}:v5:built``             string  token of the last rebuild that was finished; 10 minutes
+``drc:search:{name}:v5:gen``               string  number of changes; until `delete`
+``drc:search:{name}:v5:dropping``          set     generations that are deleted; until they are
+``drc:search:{name}:v5:<g>:docs``          hash    id -> record of the document; until it is removed
+``drc:search:{name}:v5:<g>:facets``        hash    id -> values of its facets; as the document
+``drc:search:{name}:v5:<g>:w:<term>``      zset    documents with the term by frequency; as the document
+``drc:search:{name}:v5:<g>:vocabulary``    zset    all terms; until no document has them
+``drc:search:{name}:v5:<g>:s:<name>``      zset    documents by sort value; as the document
+``drc:search:{name}:v5:<g>:f:<facet>``     set     documents with the value of the facet; as the document
+``drc:search:{name}:v5:<g>:names``         set     names of the last two; until no document has them
+``drc:search:{name}:v5:<g>:geo``           zset    places of documents; as the document
+``drc:search:{name}:v5:<g>:stats``         hash    sum of the lengths of documents; until `delete`
+``drc:search:{name}:v5:<g>:live``          set     ids written during a rebuild; until it ends
+``drc:search:{name}:v5:r:<hash>…``         list    a stored result, and a hash about it; `result_ttl`
+``drc:search:{name}:v5:results``           zset    stored results by their last use; `result_ttl`
+``drc:search:{name}:v5:slow:<week>``       zset    slow queries; 14 days
+``drc:search:{name}:v5:empty:<week>``      zset    queries that found nothing, by number; 14 days
 ``drc:search:{name}:check``                hash    the last comparison with the model; 90 days
 =========================================  ======  =======================================================
 

@@ -24,6 +24,8 @@ from django_redis_components.search.tokens import is_spaceless, open_terms, quer
 MAX_SORTS, MAX_FACETS, MAX_COUNTED = 16, 64, 16
 #: Bytes of a text by which documents are sorted. The score is a number below 2^53.
 SORTED_BYTES = 6
+#: Characters of such a text that are folded: marks and invisible characters are left out.
+FOLDED_CHARS = 64
 
 #: A number, or a text whose first six bytes are compared.
 SortValue = int | float | str
@@ -45,7 +47,7 @@ def sort_score(value: SortValue, name: str = "value") -> float:
     """
     if isinstance(value, str):
         score = 0
-        start = fold_to_syllables(value).encode("utf-8", "replace")[:SORTED_BYTES]
+        start = fold_to_syllables(value.strip()[:FOLDED_CHARS]).encode("utf-8", "replace")[:SORTED_BYTES]
         for at in range(SORTED_BYTES):
             score = score * 257 + (start[at] + 1 if at < len(start) else 0)
         return float(score)

@@ -29,7 +29,7 @@ from django_redis_components.search.request import SearchRequest
 from django_redis_components.search.scripts import DELETE, LIST_IDS, MEASURE, REMOVE
 
 #: Part of the keys: a change of the terms or of the records needs a new number.
-VERSION = "v4"
+VERSION = "v5"
 #: Documents whose ids are read at a time.
 SCAN_COUNT = 200
 

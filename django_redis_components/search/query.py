@@ -21,6 +21,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from django_redis_components.core.arguments import check_string
+from django_redis_components.core.text import QUOTES
 from django_redis_components.search.stemming import stem
 from django_redis_components.search.tokens import field_prefix, is_spaceless, query_terms, split_field, units, words
 
@@ -33,6 +34,8 @@ MAX_RUN = 17
 #: Phrases; words and phrases that are excluded; dropped words that are named.
 MAX_PHRASES, MAX_EXCLUDED, MAX_DROPPED = 4, 16, 20
 
+#: What keyboards write for the signs of a query: typographic quotation marks, and wide forms.
+_SIGNS = str.maketrans({**dict.fromkeys(QUOTES + "＂「」『』", '"'), "＋": "+", "－": "-", "−": "-"})
 #: A part of a query: sign, field, phrase, word. The name of the field is one of those that are put in its place.
 _PART = r'([+-]?)(?:(%s):)?(?:"([^"]*)"|(\S+))'
 #: The word between alternatives.
@@ -88,7 +91,7 @@ def parse(
     query, end = _QueryReader(stop_words, stemmer), MAX_QUERY_CHARS
     if text[end : end + 1].strip():  # not within a word
         end = text.rfind(" ", 0, end) + 1 or end
-    parts = _parts_of(text[:end].replace("“", '"').replace("”", '"'), field_queries)
+    parts = _parts_of(text[:end].translate(_SIGNS), field_queries)
     for number, alternatives in enumerate(parts):
         is_last = number == len(parts) - 1 and len(text) <= end
         last = alternatives[-1]

@@ -16,10 +16,12 @@ from collections.abc import Iterator
 from functools import cache, lru_cache
 
 from django_redis_components.core.arguments import short_repr
-from django_redis_components.core.text import as_typed, fold_to_syllables
+from django_redis_components.core.text import APOSTROPHES, as_typed, fold_to_syllables
 
 #: Characters of a term; the rest of a longer word is not compared.
 MAX_TERM_CHARS = 64
+#: Characters of a word that are folded: marks are left out, and one ligature becomes 18 letters.
+MAX_FOLDED_CHARS = 4 * MAX_TERM_CHARS
 #: Folded words that a process keeps, of words up to MAX_TERM_CHARS: at most 16 MiB, 1 KiB for each.
 CACHED_WORDS = 16_384
 
@@ -50,6 +52,8 @@ _STOP_WORDS = {
 _SPACELESS = ("CJK ", "IDEOGRAPHIC", "HIRAGANA", "KATAKANA", "HALFWIDTH", "HANGUL", "THAI", "LAO ", "KHMER", "MYANMAR")
 #: Invisible characters inside words: soft hyphen, zero-width non-joiner, joiner, word joiner.
 _JOINERS = "\xad\u200c\u200d\u2060"
+#: Characters of words at which a word is split: some apostrophes are letters in Unicode.
+_SEPARATORS = frozenset("_" + APOSTROPHES)
 #: The madda and the hamza on an alef or below it, and on a heh. Texts have alef without them as often.
 _ALEF_SIGNS = re.compile("[\u0653\u0655]|(?<=[\u0627\u0647])\u0654")
 _ASCII_WORD = re.compile(r"\w+[+#]*", re.ASCII)
@@ -156,14 +160,14 @@ def is_spaceless(word: str) -> bool:
 
 
 def _runs(word: str) -> Iterator[tuple[int, int]]:
-    """Yield start and end of the parts of a word: it is split at underscores, and around runs without spaces."""
+    """Yield start and end of the parts of a word: split at underscores, apostrophes, and around runs without spaces."""
     if word.isascii() and "_" not in word:
         yield 0, len(word)
         return
     kinds: list[object] = []
     for character in word:
         is_mark = bool(kinds) and kinds[-1] is not None and _continues(character)
-        kinds.append(None if character == "_" else kinds[-1] if is_mark else _has_no_spaces(character))
+        kinds.append(None if character in _SEPARATORS else kinds[-1] if is_mark else _has_no_spaces(character))
     start = 0
     for kind, run in itertools.groupby(kinds):
         end = start + len(list(run))
@@ -192,7 +196,7 @@ def _folded(word: str) -> str:
 
 def _fold(word: str) -> str:
     """Return the folded form of a word in NFC, which has a Hangul syllable or a voiced kana as one character."""
-    folded = fold_to_syllables(word)
+    folded = fold_to_syllables(word if is_spaceless(word) else word[:MAX_FOLDED_CHARS])
     if folded.isascii():
         return folded[:MAX_TERM_CHARS]
     folded = unicodedata.normalize("NFC", _ALEF_SIGNS.sub("", folded)).replace(" ", "")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
 import os
 import re
 import shutil
@@ -273,6 +275,34 @@ def test_torn_file_loses_no_complete_line_of_its_last_block(
     path.write_bytes(data)
     assert visits.add_file(path).error == ""
     assert counted(visits) == plain_count(text)
+
+
+@pytest.mark.parametrize("module", [bz2, lzma], ids=["bzip2", "xz"])
+def test_log_is_counted_once_before_and_after_it_is_compressed(
+    redis_server: Store, visits: LogAggregator, tmp_path: Path, module: Any
+) -> None:
+    log, packed = write_log(tmp_path / "access.log", 100), tmp_path / "access.log.1"
+    packed.write_bytes(module.compress(log.read_bytes()))
+
+    reports = [visits.add_file(path) for path in (log, packed)]
+
+    assert [report.lines + report.bad for report in reports] == [100, 0]
+    assert counted(visits) == plain_count(log.read_text())
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("nulls", [10, 2_000, 70_000])
+def test_null_bytes_of_a_truncated_log_are_no_part_of_a_line(redis_server: Store, tmp_path: Path, nulls: int) -> None:
+    text = "".join(f"{line}\n" for line in lines(40))
+    half = text.index("\n", len(text) // 2) + 1
+    log = tmp_path / "access.log"
+    log.write_text("\0" * nulls + text[:half] + "\0" * nulls + text[half:])
+    addresses = LogAggregator("addresses", key=lambda entry: entry.address)
+
+    report = addresses.add_file(log)
+
+    assert report.lines == plain_count(text).total()
+    assert {key for day in DAYS for key in addresses.totals(day) if not re.fullmatch(r"[\d.]+", key)} == set()
 
 
 def test_logs_of_two_hosts_with_the_same_first_lines_are_counted_apart(

@@ -69,7 +69,7 @@ def test_html_responses_are_counted(redis_server: Store, name: str) -> None:
     assert views_of(f"/{name}/") == 1
 
 
-@pytest.mark.parametrize("name", ["data", "moved", "missing", "broken", "bare"])
+@pytest.mark.parametrize("name", ["data", "moved", "missing", "broken", "bare", "download"])
 def test_other_responses_are_not_counted(redis_server: Store, name: str) -> None:
     Browser().get(f"/{name}/")
     flush()
@@ -97,6 +97,10 @@ def test_only_get_requests_are_counted(redis_server: Store, method: str) -> None
         {"User-Agent": "kube-probe/1.31"},
         {"User-Agent": ""},
         {"X-Sec-Purpose": "prefetch"},
+        {"Purpose": "preview"},
+        {"X-Purpose": "preview"},
+        {"Sec-Purpose": "prerender"},
+        {"HX-Request": "true", "HX-Boosted": "true", "HX-Preloaded": "true"},
     ],
 )
 def test_prefetches_and_crawlers_are_not_counted(redis_server: Store, headers: dict[str, str]) -> None:
@@ -118,6 +122,8 @@ def test_prefetches_and_crawlers_are_not_counted(redis_server: Store, headers: d
         {"Sec-Fetch-Dest": "frame"},
         {"Sec-Fetch-Dest": "object"},
         {"Sec-Fetch-Dest": "script"},
+        {"X-Turbo-Request-Id": "a", "Turbo-Frame": "items", "Sec-Fetch-Dest": "empty", "Sec-Fetch-Mode": "cors"},
+        {"Turbo-Frame": "items"},
     ],
 )
 def test_what_scripts_and_frames_fetch_is_not_counted(redis_server: Store, headers: dict[str, str]) -> None:
@@ -137,6 +143,7 @@ def test_what_scripts_and_frames_fetch_is_not_counted(redis_server: Store, heade
         {"Sec-Fetch-Dest": "empty", "Sec-Fetch-Mode": "navigate"},
         {"X-Requested-With": "com.example.app"},
         {"HX-Request": "true", "HX-Boosted": "true", "Sec-Fetch-Dest": "empty", "Sec-Fetch-Mode": "cors"},
+        {"X-Turbo-Request-Id": "a", "Sec-Fetch-Dest": "empty", "Sec-Fetch-Mode": "same-origin"},
     ],
 )
 def test_browsers_are_counted(redis_server: Store, headers: dict[str, str]) -> None:

@@ -23,6 +23,8 @@ from tests.support import Store
         ("https://example.org?x", "example.org"),
         ("https://example.org#x", "example.org"),
         ("https://[2001:db8::1]:8443/", "[2001:db8::1]"),
+        ("https://a_b.example.org./", "a_b.example.org"),
+        ("https://testserver./page/", None),
         ("https://example.org/" + "x" * 10_000, "example.org"),
         ("https://" + "x" * 10_000, None),
         ("https://" + "x" * 150 + ".example.org/", None),

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from typing import Any
 
 from django.contrib.auth import alogin, login
 from django.contrib.auth.models import User
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse, StreamingHttpResponse
+from django.http import (
+    FileResponse,
+    HttpRequest,
+    HttpResponse,
+    HttpResponseRedirect,
+    JsonResponse,
+    StreamingHttpResponse,
+)
 from django.urls import path
 
 
@@ -46,6 +54,10 @@ def bare(request: HttpRequest) -> HttpResponse:
     return response
 
 
+def download(request: HttpRequest) -> FileResponse:
+    return FileResponse(io.BytesIO(b"<p>report"), as_attachment=True, filename="report.html")
+
+
 def enter(request: HttpRequest) -> HttpResponse:
     login(request, User.objects.get(username=request.GET["name"]))
     return HttpResponse("<p>welcome")
@@ -65,6 +77,7 @@ VIEWS: dict[str, Any] = {
     "missing": missing,
     "broken": broken,
     "bare": bare,
+    "download": download,
     "enter": enter,
     "async-enter": async_enter,
 }

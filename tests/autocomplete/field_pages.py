@@ -107,9 +107,12 @@ site.register(ContentType, ContentTypeAdmin)
 
 
 def page(request: HttpRequest) -> HttpResponse:
-    """Return the form and an empty formset. ``?groups=7`` is an initial group."""
+    """Return the form and an empty formset. ``?groups=7`` is an initial group, ``?letter=E`` a letter that stays."""
+    letter = request.GET.get("letter", "")
+    form = GroupForm(initial={"groups": request.GET.getlist("groups"), "letter": letter})
+    form.fields["letter"].disabled = bool(letter)
     context = {
-        "form": GroupForm(initial={"groups": request.GET.getlist("groups")}),
+        "form": form,
         "formset": forms.formset_factory(RowForm, extra=0)(prefix="rows"),
         "dir": "rtl" if get_language_bidi() else "ltr",
     }

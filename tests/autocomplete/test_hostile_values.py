@@ -188,7 +188,7 @@ def test_no_parameter_makes_the_view_fail(client: Client, index: PrefixIndex) ->
 
 def corrupt(store: Store, index: str) -> None:
     """What no version of this package writes, beside what it writes, under the keys of an index and of recents."""
-    base = f"{store.prefix}:autocomplete:{{{index}}}:v4.2"
+    base = f"{store.prefix}:autocomplete:{{{index}}}:v5.2"
     for member in (
         b"0anna",
         b"0anna\0",

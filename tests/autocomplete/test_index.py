@@ -256,7 +256,7 @@ def test_keys_carry_one_hash_tag_and_the_version_of_the_folding(store: Store) ->
 
     index.add(1, "Anna", weight=1)
 
-    base = f"{store.prefix}:autocomplete:{{contacts}}:v4.2".encode()
+    base = f"{store.prefix}:autocomplete:{{contacts}}:v5.2".encode()
     keys = store.keys()
     assert keys == [base + b":entries", base + b":lex", base + b":top"]
     assert [store.raw.ttl(key) for key in keys] == [-1, -1, -1]

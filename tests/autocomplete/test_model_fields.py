@@ -22,10 +22,12 @@ from django_redis_components.autocomplete import (
     ModelIndex,
     PrefixIndex,
     Suggestion,
+    model_fields,
     register,
     widgets,
 )
 from django_redis_components.autocomplete.admin import RedisAutocompleteMixin
+from django_redis_components.core.text import fold
 from tests.support import Store
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
@@ -128,6 +130,19 @@ def test_invalid_choices_are_errors(groups: list[Group], given: dict[str, Any], 
     form = permission_form(**given)
 
     assert form.errors == {"content_type": [problem]}
+
+
+def test_text_of_a_chosen_object_is_not_folded_if_it_is_too_long(
+    groups: list[Group], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Folding a ligature of 18 letters, sent as often as fits into a request, takes ten seconds."""
+    lengths: list[int] = []
+    monkeypatch.setattr(model_fields, "fold", lambda text: lengths.append(len(text)) or fold(text))
+
+    form = permission_form(kind="\ufdfa" * 100_000, **{"kind-id": str(ContentType.objects.all()[0].pk)})
+
+    assert form.errors == {"content_type": ["Enter at most 300 characters."]}
+    assert all(length <= 300 for length in lengths)
 
 
 def test_text_that_matches_several_objects_is_ambiguous(groups: list[Group]) -> None:
@@ -321,6 +336,48 @@ def test_other_field_determines_what_may_be_chosen(
     html = str(DependentForm(posted, prefix=prefix.rstrip("-")))
     assert 'data-forward="letter"' in html
     assert "data-scope" not in html
+
+
+@pytest.mark.parametrize(("letter", "is_valid"), [("E", True), ("A", False)])
+@pytest.mark.parametrize("submitted", [{}, {"letter": "E"}])
+def test_value_of_a_disabled_field_is_the_initial_one_whatever_was_submitted(
+    by_letter: list[Group], letter: str, is_valid: bool, submitted: dict[str, str]
+) -> None:
+    class Form(DependentForm):
+        letter = forms.CharField(disabled=True)
+
+    data = {**submitted, "group": "Editors", "group-id": str(by_letter[0].pk)}
+
+    form = Form(data, initial={"letter": letter})
+
+    assert form.is_valid() == is_valid
+    assert f'data-forward-fixed="{{&quot;letter&quot;: &quot;{letter}&quot;}}"' in str(Form(initial={"letter": letter}))
+
+
+def test_value_that_the_form_only_shows_is_that_of_its_instance(by_letter: list[Group]) -> None:
+    class ByName(Scoped):
+        name = "by-name"
+        forward = ("name",)
+
+        def scope_from(self, *, name: str) -> str:
+            return name[:1]
+
+    class Form(forms.ModelForm[Group]):
+        like = AutocompleteModelField("by-name")
+
+        class Meta:
+            model = Group
+            fields = ()
+
+    register(ByName)
+    for group in by_letter:
+        group.save()
+    widgets.used_indexes.discard("by-name")
+    data = {"like": "Editors", "like-id": str(by_letter[0].pk)}
+
+    assert [Form(data, instance=group).is_valid() for group in by_letter[:2]] == [True, False]
+    assert not Form({**data, "name": "Artists"}, instance=by_letter[0]).is_valid(), "another form of the page sends it"
+    assert "&quot;name&quot;: &quot;Editors&quot;" in str(Form(instance=by_letter[0]))
 
 
 def test_initial_objects_are_shown_whatever_the_other_field_has(by_letter: list[Group]) -> None:

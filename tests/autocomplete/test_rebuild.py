@@ -275,7 +275,7 @@ def test_concurrent_adds_of_one_id_leave_one_entry(store: Store) -> None:
 
     found = index.complete("", limit=1000)
     assert [one.id for one in found] == ["1"]
-    base = f"{store.prefix}:autocomplete:{{contacts}}:v4.2"
+    base = f"{store.prefix}:autocomplete:{{contacts}}:v5.2"
     number = found[0].text.split()[1]
     assert store.raw.hlen(f"{base}:entries") == 1
     assert store.raw.zcard(f"{base}:lex") == 4  # the text, two words of it that differ, the alias

@@ -206,6 +206,15 @@ def test_dependent_field_suggests_what_fits_and_is_cleared(page: Page, site: str
     assert send(page)["main"] == "Artists"
 
 
+def test_field_that_depends_on_a_disabled_one_suggests_what_fits(page: Page, site: str) -> None:
+    page.goto(f"{site}?letter=E")
+    expect(page.get_by_label("Letter:")).to_be_disabled()
+
+    page.get_by_role("combobox", name="Main:").press_sequentially("e")
+
+    expect(suggestions(page)).to_have_text(["Editors", "Engineers"])
+
+
 def test_text_without_an_entry_is_created_by_the_keyboard(page: Page, site: str) -> None:
     page.goto(site)
     page.evaluate(LISTEN)

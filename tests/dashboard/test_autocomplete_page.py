@@ -64,7 +64,7 @@ def test_page_shows_the_size_of_indexes(store: Store, viewer: Client) -> None:
     size = found["contacts"]["size"]
     assert (size["entries"], size["is_rebuilding"]) == (500, False)
     assert size["terms"] >= 1_000
-    key = f"{store.prefix}:autocomplete:{{contacts}}:v4.2"
+    key = f"{store.prefix}:autocomplete:{{contacts}}:v5.2"
     parts = [store.raw.memory_usage(f"{key}:{part}", samples=5) or 0 for part in ("lex", "top", "entries")]
     assert size["bytes"] == pytest.approx(sum(parts), rel=0.2)
     assert found["empty"]["size"] == {"entries": 0, "terms": 0, "bytes": 0, "is_rebuilding": False}
@@ -124,7 +124,7 @@ def test_invalid_data_fails_only_its_index(redis_server: Store, viewer: Client) 
     autocomplete.register("broken")
     autocomplete.register("contacts")
     PrefixIndex("contacts").add(1, "Anna")
-    redis_server.raw.set(f"{redis_server.prefix}:autocomplete:{{broken}}:v4.2:entries", "no hash")
+    redis_server.raw.set(f"{redis_server.prefix}:autocomplete:{{broken}}:v5.2:entries", "no hash")
 
     found = indexes(viewer)
 
@@ -225,7 +225,7 @@ def test_rebuild_of_a_search_index_is_shown_and_an_abandoned_one_too(
     def documents() -> Iterator[tuple[int, search.Document]]:
         seen.append(text(viewer))
         yield from ((number, search.Document("lamp")) for number in range(1_000))
-        redis_server.raw.delete(f"{redis_server.prefix}:search:{{groups}}:v4:build")  # as if it had been killed
+        redis_server.raw.delete(f"{redis_server.prefix}:search:{{groups}}:v5:build")  # as if it had been killed
         seen.append(text(viewer))
         yield 1_000, search.Document("lamp")
 
@@ -239,7 +239,7 @@ def test_rebuild_of_a_search_index_is_shown_and_an_abandoned_one_too(
 def test_unreadable_search_index_does_not_hide_the_others(
     redis_server: Store, groups: search.ModelSearch, viewer: Client
 ) -> None:
-    redis_server.raw.set(f"{redis_server.prefix}:search:{{groups}}:v4:0:docs", "no hash")
+    redis_server.raw.set(f"{redis_server.prefix}:search:{{groups}}:v5:0:docs", "no hash")
     autocomplete.register("contacts")
 
     shown = text(viewer)

@@ -181,8 +181,8 @@ def test_codec_may_be_chosen(redis_server: Store, tmp_path: Path) -> None:
     [file] = logs.consumer("a").files(timeout=0)
 
     assert (file.codec, b"".join(file.blocks())) == ("", packed)
-    with pytest.raises(ValueError, match=r"^codec='xz': expected one of '', 'gzip', 'zstd'.$"):
-        logs.publish(tmp_path / "x", codec="xz")
+    with pytest.raises(ValueError, match=r"^codec='lz4': expected one of '', 'gzip', 'bzip2', 'xz', 'zstd'.$"):
+        logs.publish(tmp_path / "x", codec="lz4")
 
 
 @pytest.mark.contract
@@ -241,6 +241,17 @@ def test_removed_file_and_evicted_record_are_errors(redis_server: Store, tmp_pat
         next(found)
     assert [file.name for file in logs.consumer("a").files(timeout=0)] == ["y"]
     assert logs.info().reserved_bytes == 3_000
+
+
+def test_file_is_not_saved_over_a_directory(redis_server: Store, tmp_path: Path) -> None:
+    logs = new_channel()
+    logs.publish(write(tmp_path / "x", b"a"))
+    [file] = logs.consumer("a").files(timeout=0)
+    (tmp_path / "received").mkdir()
+
+    with pytest.raises(IsADirectoryError, match="expected the path of a file, not of a directory"):
+        file.save_to(tmp_path / "received")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["received", "x"]
 
 
 @pytest.mark.contract

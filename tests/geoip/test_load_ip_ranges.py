@@ -127,7 +127,7 @@ def test_blocks_and_locations_of_geolite2_are_joined(places: IpLookup, tmp_path:
         ("8.8.8.0,8.8.8.300,US", "'8.8.8.300' is no IP address."),
         ("9.0.0.0,9.0.0.9,Germany", "'Germany' is no country code of two letters."),
         ("9.0.0.0,9.0.0.9", "too few columns."),
-        ("8.8.8.0,8.8.8.255,US", "The range 8.8.8.0 to 8.8.8.0 overlaps an earlier one"),
+        ("8.8.8.0,8.8.8.255,US", "The range 8.8.8.0 to 8.8.8.255 overlaps an earlier one"),
         ('9.0.0.0,"9.0.0.9"x,US', "',' expected after '\"'."),
     ],
 )

@@ -310,7 +310,7 @@ def test_load_survives_lost_replies(proxy: Proxy, redis_server: Store) -> None:
         ([IpRange("8.8.8.8", "2001::", US)], "The range 8.8.8.8 to 2001:: is partly IPv4 and partly IPv6."),
         (
             [IpRange("1.0.0.0", "1.0.0.9", US), IpRange("1.0.0.9", "1.0.1.0", FR)],
-            "The range 1.0.0.9 to 1.0.0.9 overlaps",
+            "The range 1.0.0.9 to 1.0.1.0 overlaps",
         ),
         (
             [IpRange("9.0.0.0", "9.0.0.9", US), IpRange("8.0.0.0", "9.0.0.0", FR)],

@@ -360,8 +360,8 @@ def test_process_killed_between_commit_and_index_is_found_and_repaired(
 @pytest.mark.contract
 def test_lost_postings_are_found_and_repaired(users: Users, store: Store) -> None:
     anna, bert = named("Anna Meyer"), named("Bert Meyer")
-    store.raw.delete(f"{store.prefix}:search:{{auth.user}}:v4:0:w:anna")
-    store.raw.srem(f"{store.prefix}:search:{{auth.user}}:v4:0:f:is_staff=False", str(bert.pk))
+    store.raw.delete(f"{store.prefix}:search:{{auth.user}}:v5:0:w:anna")
+    store.raw.srem(f"{store.prefix}:search:{{auth.user}}:v5:0:f:is_staff=False", str(bert.pk))
 
     drift = users.find_drift()
 
@@ -386,7 +386,7 @@ def test_lost_structure_is_found_and_repaired(users: Users, store: Store, part: 
     gone = named("Zoe Meyer", 2022)
     placed.rebuild()
     before = placed.index.info()
-    base = f"{store.prefix}:search:{{auth.user}}:v4"
+    base = f"{store.prefix}:search:{{auth.user}}:v5"
     assert store.raw.delete(f"{base}:{part}" if part == "state" else f"{base}:1:{part}") == 1
     User.objects.filter(pk=gone.pk).update(first_name="Carl")
 

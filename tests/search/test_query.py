@@ -52,6 +52,21 @@ def test_synonym_after_a_repeated_word_belongs_to_that_word(query: str, groups: 
     assert parse(query, {"the"}).groups == groups
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "„black cat“ －dog",
+        "«black cat» −dog",
+        "« black cat » -dog",
+        "“black cat” -dog",
+        "＂black cat＂ -dog",
+        "「black cat」 -dog",
+    ],
+)
+def test_signs_of_a_query_may_be_those_of_any_keyboard(query: str) -> None:
+    assert parse(query) == parse('"black cat" -dog')
+
+
 def test_synonym_of_a_dropped_word_is_dropped_and_named() -> None:
     parsed = parse(" ".join([*WORDS[: MAX_WORDS + 1], "+kitten", WORDS[0], "+puppy"]))
 

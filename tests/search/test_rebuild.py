@@ -18,7 +18,7 @@ from tests.support import Store, eventually, run_async
 
 
 def base_of(store: Store, generation: int = 0) -> str:
-    return f"{store.prefix}:search:{{items}}:v4:{generation}"
+    return f"{store.prefix}:search:{{items}}:v5:{generation}"
 
 
 def document(text: str, **sort_values: float) -> Document:
@@ -48,7 +48,7 @@ def test_rebuild_leaves_only_the_keys_of_the_new_generation(store: Store) -> Non
 
     index.rebuild(iter([(1, Document("black cat", {}, {"price": 4}, (1, 2)))]))
 
-    base = f"{store.prefix}:search:{{items}}:v4"
+    base = f"{store.prefix}:search:{{items}}:v5"
     found = {key.decode().removeprefix(base) for key in store.keys()}  # noqa: SIM118 - a Store is no dict
     parts = ("docs", "geo", "names", "s:price", "stats", "vocabulary", "w:black", "w:cat")
     assert found == {":gen", ":state", ":built", *(f":1:{part}" for part in parts)}
@@ -157,15 +157,15 @@ def keys_of(store: Store, generation: int) -> list[str]:
 def test_rebuild_that_has_expired_is_written_to_no_longer_and_its_data_are_deleted(store: Store) -> None:
     index = SearchIndex("items")
     index.add(1, "cat")
-    killed = SearchRebuild("items", f"{store.prefix}:search:{{items}}:v4", encoded)
+    killed = SearchRebuild("items", f"{store.prefix}:search:{{items}}:v5", encoded)
     loaded = [(f"d{number}", document(f"lamp word{number}", votes=number)) for number in range(30)]
     for step in (killed.begin(), killed.load(loaded)):
         assert run(connections.client("default"), step) == 1
     assert (index.info().is_rebuilding, index.info().has_old_data) == (True, False)
-    assert store.raw.pttl(f"{store.prefix}:search:{{items}}:v4:build") <= 15 * 60 * 1_000
+    assert store.raw.pttl(f"{store.prefix}:search:{{items}}:v5:build") <= 15 * 60 * 1_000
     assert keys_of(store, 1)
 
-    store.raw.delete(f"{store.prefix}:search:{{items}}:v4:build")  # as if 15 minutes had passed
+    store.raw.delete(f"{store.prefix}:search:{{items}}:v5:build")  # as if 15 minutes had passed
     assert (index.info().is_rebuilding, index.info().has_old_data) == (False, True)
     for _ in range(5):
         index.add(1, "black cat")
@@ -189,7 +189,7 @@ def going_on(flow: Flow[Any], reply: Any) -> Flow[Any]:
 
 def load_and_write(store: Store, index: SearchIndex) -> None:
     """Load documents into a rebuild that goes no further, and write others meanwhile."""
-    killed = SearchRebuild("items", f"{store.prefix}:search:{{items}}:v4", encoded)
+    killed = SearchRebuild("items", f"{store.prefix}:search:{{items}}:v5", encoded)
     documents = [(n, Document(f"lamp word{n}", {"kind": "light"}, {"votes": n}, (1, 2))) for n in range(30)]
     for step in (killed.begin(), killed.load(documents)):
         assert run(connections.client("default"), step) == 1
@@ -215,7 +215,7 @@ def test_data_of_a_killed_rebuild_are_gone_without_a_write(store: Store, monkeyp
     with monkeypatch.context() as short:
         short.setattr(rebuilding, "DATA_TTL_MS", 1)
         load_and_write(store, index)
-    store.raw.delete(f"{store.prefix}:search:{{items}}:v4:build")  # as if 15 minutes had passed
+    store.raw.delete(f"{store.prefix}:search:{{items}}:v5:build")  # as if 15 minutes had passed
 
     assert eventually(lambda: not keys_of(store, 1))
     assert not index.info().has_old_data
@@ -243,7 +243,7 @@ def test_no_key_of_a_finished_rebuild_expires(store: Store, monkeypatch: pytest.
 
 @pytest.mark.contract
 def test_what_is_written_while_a_rebuild_is_made_permanent_does_not_expire(store: Store) -> None:
-    index, active = SearchIndex("items"), SearchRebuild("items", f"{store.prefix}:search:{{items}}:v4", encoded)
+    index, active = SearchIndex("items"), SearchRebuild("items", f"{store.prefix}:search:{{items}}:v5", encoded)
     client = connections.client("default")
     run(client, active.begin())
     run(client, active.load([(1, document("lamp", votes=1))]))
@@ -275,7 +275,7 @@ def test_rebuild_that_paused_too_long_fails_when_it_continues(redis_server: Stor
 
     def documents() -> Iterator[tuple[int, Document]]:
         yield 2, document("lamp")
-        redis_server.raw.delete(f"{redis_server.prefix}:search:{{items}}:v4:build")
+        redis_server.raw.delete(f"{redis_server.prefix}:search:{{items}}:v5:build")
         index.add(3, "black cat")
 
     with pytest.raises(RebuildSuperseded, match="900 s passed between two chunks"):
@@ -287,7 +287,7 @@ def test_rebuild_that_paused_too_long_fails_when_it_continues(redis_server: Stor
 
 def test_rebuild_is_renewed_with_its_documents(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SearchRebuild, "chunk_size", 1)
-    index, build = SearchIndex("items"), f"{redis_server.prefix}:search:{{items}}:v4:build"
+    index, build = SearchIndex("items"), f"{redis_server.prefix}:search:{{items}}:v5:build"
     seen = list[int]()
 
     def documents() -> Iterator[tuple[int, Document]]:
@@ -338,7 +338,7 @@ def test_documents_of_a_rebuild_are_found_only_after_it(redis_server: Store) -> 
 def test_rebuild_after_a_loss_of_the_state_does_not_mix_with_older_data(redis_server: Store) -> None:
     index = SearchIndex("items")
     index.rebuild([(1, document("cat"))])
-    redis_server.raw.delete(f"{redis_server.prefix}:search:{{items}}:v4:state")
+    redis_server.raw.delete(f"{redis_server.prefix}:search:{{items}}:v5:state")
 
     index.rebuild([(2, document("lamp"))])
 

@@ -106,7 +106,7 @@ def test_reindexed_document_has_no_stale_word_value_or_facet(store: Store) -> No
     assert (page.facets, page[0].score) == ({"kind": {"pet": 1}}, 4.0)
     assert index.search("dog", order_by="-price")[0].score == 0
     assert index.search("dog", filters={"kind": "animal"}).paginator.count == 0
-    base = f"{store.prefix}:search:{{items}}:v4"
+    base = f"{store.prefix}:search:{{items}}:v5"
     names = {key.decode().removeprefix(base) for key in primary_keys(store)}
     assert names == {
         ":gen",
@@ -132,7 +132,7 @@ def test_removed_documents_leave_no_key_of_theirs(store: Store) -> None:
         index.remove(id_)
     index.remove(404)
 
-    base = f"{store.prefix}:search:{{items}}:v4".encode()
+    base = f"{store.prefix}:search:{{items}}:v5".encode()
     assert sorted(store.keys()) == [base + b":0:stats", base + b":gen"]
     assert float(store.raw.hget(base + b":0:stats", "length")) == 0
     assert index.count() == 0
@@ -308,7 +308,7 @@ def test_concurrent_writers_of_one_document_leave_one_version(store: Store) -> N
 
     found = [number for number in range(5) if index.search(f"writer{number}").paginator.count]
     assert len(found) == 1
-    base = f"{store.prefix}:search:{{items}}:v4:0"
+    base = f"{store.prefix}:search:{{items}}:v5:0"
     assert store.raw.zcard(f"{base}:vocabulary") == 2
 
 

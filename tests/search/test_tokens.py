@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from django_redis_components.search import SearchIndex
+from django_redis_components.search import SearchIndex, tokens
 from django_redis_components.search.tokens import CACHED_WORDS, MAX_TERM_CHARS, query_terms, words
 from tests.support import Store
 
@@ -25,6 +25,8 @@ from tests.support import Store
         ("が ｶﾞｽ", ["が", "ガス"]),
         ("北京++ C++ snake_case", ["北京", "c++", "snake", "case"]),
         ("a\u0301b c\xado", ["ab", "co"]),
+        ("пʼять п'ять п’ять", ["п", "ять"] * 3),
+        ("Hawaiʻi", ["hawai", "i"]),
     ],
 )
 def test_marks_belong_to_their_words(text: str, expected: list[str]) -> None:
@@ -34,6 +36,16 @@ def test_marks_belong_to_their_words(text: str, expected: list[str]) -> None:
 def test_word_is_cut_and_a_run_without_spaces_is_not() -> None:
     assert words("x" * 100) == ["x" * MAX_TERM_CHARS]
     assert len(words("北京大学" * 50)[0]) == 200
+
+
+def test_long_word_is_folded_no_further_than_it_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths = []
+    fold = tokens.fold_to_syllables
+    monkeypatch.setattr(tokens, "fold_to_syllables", lambda text: lengths.append(len(text)) or fold(text))
+
+    [word] = words("\ufdfa" * 100_000)  # a ligature of 18 letters
+
+    assert (len(word), max(lengths)) == (MAX_TERM_CHARS, tokens.MAX_FOLDED_CHARS)
 
 
 @pytest.mark.parametrize("character", ["x", "é", "ж", "字", "𐐨"])

@@ -46,7 +46,9 @@ class Command(OperatorCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the arguments."""
-        parser.add_argument("files", nargs="+", metavar="FILE", help="log files, also compressed with gzip or zstd")
+        parser.add_argument(
+            "files", nargs="+", metavar="FILE", help="log files, also compressed with gzip, bzip2, xz or zstd"
+        )
         parser.add_argument(
             "--name", help="name of the aggregator (default: visits, and for another --by than country visits-KEY)"
         )

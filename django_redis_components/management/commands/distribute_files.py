@@ -11,6 +11,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
+from django_redis_components.core.decompression import CODECS as STREAM_CODECS
 from django_redis_components.core.text import counted
 from django_redis_components.files import FileChannel
 from django_redis_components.files.channel import CHUNK_BYTES, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES
@@ -29,7 +30,7 @@ MIB = 1024 * 1024
 #: Seconds that `publish` waits for room, if --timeout is not given.
 ROOM_TIMEOUT_S = 60.0
 #: The codecs of `FileChannel.publish` by the values of --codec.
-CODECS = {"auto": None, "none": "", "gzip": "gzip", "zstd": "zstd"}
+CODECS = {"auto": None, "none": "", **{codec: codec for codec in STREAM_CODECS if codec}}
 #: Subcommands and their descriptions.
 VERBS = {
     "publish": "publish files and directories to the consumers of a channel",

@@ -344,14 +344,16 @@
             return undefined;
         }
 
-        /* Names and values of the fields that this one depends on: those of the same row, or else of the form. */
+        /* Names and values of the fields that this one depends on: those of the same row, or else of the form, or those
+           that the form does not send, because they are disabled or only shown. */
         #forward() {
             const names = this.dataset.forward?.split(" ") ?? [];
             const own = this.#name(); // not of an attribute: a formset renames the inputs of a new row only
             const row = own.slice(0, own.lastIndexOf("-") + 1);
             const data = names.length && this.#input.form ? new FormData(this.#input.form) : new FormData();
+            const fixed = JSON.parse(this.dataset.forwardFixed ?? "{}");
             const valueOf = (name) => data.get(`${name}-id`) ?? data.get(name);
-            return names.map((name) => [name, valueOf(row + name) ?? valueOf(name) ?? ""]);
+            return names.map((name) => [name, valueOf(row + name) ?? valueOf(name) ?? fixed[name] ?? ""]);
         }
 
         /* What the list offers after the results: the next page, and to create what was typed. */
