@@ -101,11 +101,11 @@ def refuse_awaitable(value: object, func: Callable[..., Any], why: str) -> None:
     raise TypeError(f"{function_name(func)}() must be awaited: {why}.")
 
 
-def _refuse_coroutine(value: object, func: Callable[..., Any]) -> None:
-    """Raise for a coroutine: its body would run after the context has exited.
+def _completed(value: R, func: Callable[..., Any]) -> R:
+    """Return what a function has returned, unless it is a coroutine.
 
     Raises:
-        TypeError: the value is a coroutine.
+        TypeError: its body would run after the context has exited.
     """
     if inspect.iscoroutine(value):
         value.close()  # or Python warns that it was never awaited
@@ -114,6 +114,7 @@ def _refuse_coroutine(value: object, func: Callable[..., Any]) -> None:
             " decorator of an async function must itself be an async function, or pass inspect.iscoroutinefunction()"
             " (see inspect.markcoroutinefunction)."
         )
+    return value
 
 
 def run_in_context(
@@ -144,9 +145,7 @@ def run_in_context(
         try:
             with make(args, kwargs):  # not an ExitStack: see `leasing.context_managers`
                 has_entered = True
-                value = func(*args, **kwargs)
-                _refuse_coroutine(value, func)
-                return value
+                return _completed(func(*args, **kwargs), func)
         except conflict_error as exc:
             if has_entered:
                 raise
