@@ -192,8 +192,8 @@ class UnknownResult:
 
     def _error(self) -> InvalidTask:
         return InvalidTask(
-            f"{self._name} gets the result of an earlier task as its first argument. Its keys (concurrency, rate, fair)"
-            " are made when the flow is sent, before there is a result: use other arguments."
+            f"{self._name} gets the result of an earlier task as its first argument. Its keys (of concurrency, rate,"
+            " fair or batch) are made when the flow is sent, before there is a result: use other arguments."
         )
 
 
