@@ -79,22 +79,21 @@ def prepare(
         _set_options(message, task, *sent[:2], gets_result=gets_result)
     if metadata is not None:
         _set_metadata(message, fields, encode_metadata(metadata))
-    shard = _shard_of(message, task, *sent[:2], gets_result=gets_result)
+    shard = _shard_of(message, task, sent, gets_result)
     return TaskResult(task, task.name, message.id, shard, fields, (), message.replication), message
 
 
-def _shard_of(
-    message: TaskMessage, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any], *, gets_result: bool
-) -> Shard:
+def _shard_of(message: TaskMessage, task: Any, sent: Sequence[Any], gets_result: bool) -> Shard:
     """Return the shard of a task. One of a spread queue without a placement key may go to any other of its route, too.
 
     Args:
-        args, kwargs: the arguments as JSON values.
+        sent: the arguments as JSON values: args and kwargs.
+        gets_result: see `prepare`.
     """
     route = route_of(message.queue, task.connection)
     if len(route) == 1:
         return route[0]
-    key = placement.key_of(task, limits.arguments_of_keys(task.name, args, gets_result), kwargs, message)
+    key = placement.key_of(task, limits.arguments_of_keys(task.name, sent[0], gets_result), sent[1], message)
     if key:
         return place(route, key)
     message.route = route
