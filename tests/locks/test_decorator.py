@@ -270,6 +270,11 @@ def test_invalid_option_raises_at_decoration(arguments: dict[str, object], error
     assert text in str(caught.value)
 
 
+def test_connection_that_is_no_name_raises_at_decoration() -> None:
+    with pytest.raises(TypeError, match=r"^using=\['jobs'\]: expected a string\.$"):
+        lock("stock", using=["jobs"])(lambda: None)
+
+
 def test_template_error_names_the_argument_that_cannot_be_formatted() -> None:
     @lock("order:{order.pk}:{order[day]}")
     def work(order: object) -> None: ...

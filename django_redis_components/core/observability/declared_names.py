@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+from django_redis_components.core.arguments import check_string
 from django_redis_components.core.observability.catalog import RECORDER, CatalogEntry, NameUse, names_flow
 from django_redis_components.core.protocol import Flow
 
@@ -50,7 +51,11 @@ def declare(
         func: the decorated function.
         using: the connection alias.
         options: those of the decorator that all processes of a site should agree on.
+
+    Raises:
+        TypeError: `using` is not a string.
     """
+    using = check_string(using, "using")
     named = func if hasattr(func, "__qualname__") else type(func)
     function = f"{named.__module__}.{named.__qualname__}"
     declared = {"component": component, "name": name if isinstance(name, str) else "", **options}
