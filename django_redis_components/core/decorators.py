@@ -44,8 +44,16 @@ def function_name(func: Callable[..., Any]) -> str:
 
 
 def is_async(func: Callable[..., Any]) -> bool:
-    """Return whether a call must be awaited, also for an object whose `__call__` is `async def`."""
-    return iscoroutinefunction(func) or iscoroutinefunction(getattr(func, "__call__", None))  # noqa: B004
+    """Return whether a call must be awaited.
+
+    So must that of an object whose `__call__` is `async def`, and of the method `dispatch` of an asynchronous view, a
+    plain function that returns a coroutine.
+    """
+    if iscoroutinefunction(func) or iscoroutinefunction(getattr(func, "__call__", None)):  # noqa: B004
+        return True
+    method = func.func if isinstance(func, functools.partial) else func  # of Django's `method_decorator`
+    view = getattr(method, "__self__", None)
+    return getattr(method, "__name__", "") == "dispatch" and getattr(view, "view_is_async", False) is True
 
 
 def without_stop_iteration(func: Callable[P, R]) -> Callable[P, R]:
@@ -93,6 +101,22 @@ def refuse_awaitable(value: object, func: Callable[..., Any], why: str) -> None:
     raise TypeError(f"{function_name(func)}() must be awaited: {why}.")
 
 
+def _completed(value: R, func: Callable[..., Any]) -> R:
+    """Return what a function has returned, unless it is a coroutine.
+
+    Raises:
+        TypeError: its body would run after the context has exited.
+    """
+    if inspect.iscoroutine(value):
+        value.close()  # or Python warns that it was never awaited
+        raise TypeError(
+            f"{function_name(func)}() returned a coroutine, whose body would run after the context has exited. A"
+            " decorator of an async function must itself be an async function, or pass inspect.iscoroutinefunction()"
+            " (see inspect.markcoroutinefunction)."
+        )
+    return value
+
+
 def run_in_context(
     func: Callable[P, R],
     make: Callable[[tuple[Any, ...], dict[str, Any]], DualContextManager],
@@ -107,7 +131,8 @@ def run_in_context(
         on_conflict: "skip" returns None, "delay" raises TaskDelayed; otherwise `conflict_error` is raised.
 
     Raises:
-        TypeError: the function is a generator function, whose body runs after the call.
+        TypeError: the function is a generator function, whose body runs after the call. A call raises it if the
+            function, which is no coroutine function, returns a coroutine.
     """
     if inspect.isgeneratorfunction(func) or inspect.isasyncgenfunction(func):
         raise TypeError(
@@ -120,7 +145,7 @@ def run_in_context(
         try:
             with make(args, kwargs):  # not an ExitStack: see `leasing.context_managers`
                 has_entered = True
-                return func(*args, **kwargs)
+                return _completed(func(*args, **kwargs), func)
         except conflict_error as exc:
             if has_entered:
                 raise

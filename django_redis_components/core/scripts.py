@@ -127,6 +127,11 @@ class LuaScript:
         """SHA-1 of the source: the server's name for the script."""
         return hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle and copy it by its declaration: objects of the site have calls of scripts, and may go to a process."""
+        options = {"idempotent": self.idempotent, "reads_only": self.reads_only, "kind": self.kind}
+        return _declared, (self.component, self.name, self.keys, self.args, {**options, "legend": self._legend})
+
     @cached_property
     def reader(self) -> LuaScript:
         """This script for calls with which it only reads."""
@@ -161,6 +166,12 @@ class LuaScript:
         if unknown := names - self._names:
             return f"{self!r} got unknown {', '.join(sorted(unknown))}: {expected}"
         return f"{self!r} is missing {', '.join(sorted(self._names - names))}: {expected}"
+
+
+def _declared(
+    component: str, name: str, keys: tuple[str, ...], args: tuple[str, ...], options: dict[str, Any]
+) -> LuaScript:
+    return LuaScript(component, name, keys=keys, args=args, **options)
 
 
 def guard_key(key: Any) -> str:

@@ -55,7 +55,7 @@ class LockFlows(LeaseFlows):
 
     def not_acquired(self, acquisition: Acquisition) -> LockNotAcquired:
         """Return the error of a `with` block that did not get the lock."""
-        return LockNotAcquired(self.name, self.wait_limit_s)
+        return LockNotAcquired(self.name, self.wait_limit_s, acquisition.late_for)
 
     def _verify(self, lease: Lease) -> Flow[None]:
         """Raise unless enough replicas have the grant."""
@@ -102,7 +102,8 @@ class BaseLock(Leased):
                 To continue a lease as it is, use `adopt`.
 
         Returns:
-            True if it was acquired, False if another owner holds it.
+            True if it was acquired, False if another owner holds it, or if Redis answered after the wait, or three
+            times after the end of the granted lease.
 
         Raises:
             NotEnoughReplicas: fewer than `min_replicas` have the grant; it was released.

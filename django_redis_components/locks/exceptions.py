@@ -21,13 +21,17 @@ class LockError(RedisComponentsError):
 class LockNotAcquired(LockError):
     """Another owner holds the lock, and the caller did not wait or reached its time limit.
 
+    Or the lock was free, and Redis answered too late: after that limit, or after the end of the lease.
+
     Attributes:
-        waited: seconds that the caller has waited.
+        waited: seconds that the caller may wait; infinity without a limit.
     """
 
-    def __init__(self, name: str, waited: float = 0.0) -> None:
-        still = f"still held by another owner after {waited:g} s" if waited else "held by another owner"
-        super().__init__(name, f"Lock {name!r} is {still}.")
+    def __init__(self, name: str, waited: float = 0.0, late_for: str = "") -> None:
+        still = f"is still held by another owner after {waited:g} s" if waited else "is held by another owner"
+        if late_for:
+            still = f"was granted too late, and released: Redis answered after {late_for}"
+        super().__init__(name, f"Lock {name!r} {still}.")
         self.waited = waited
 
 

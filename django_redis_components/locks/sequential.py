@@ -19,7 +19,14 @@ from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.leasing.lease import Lease, local_deadline
 from django_redis_components.core.leasing.owner import Acquisition, OwnedLeases
 from django_redis_components.core.leasing.scripted_kind import deadline_of
-from django_redis_components.core.leasing.wait_queue import IN_FLIGHT_S, WaitQueue, new_token
+from django_redis_components.core.leasing.wait_queue import (
+    IN_FLIGHT_S,
+    LATE_FOR_LIMIT,
+    LATE_REPLIES,
+    WaitQueue,
+    late_for_lease,
+    new_token,
+)
 from django_redis_components.core.observability.live_events import LockWait
 from django_redis_components.core.protocol import Batch, Call, Flow, Sleep
 from django_redis_components.core.units import Seconds, to_ms
@@ -108,22 +115,26 @@ class SequentialQueue(WaitQueue):
         self._unsettled = []
 
     def acquire(self, wait_limit_s: float, acquisition: Acquisition, token: str | None = None) -> Flow[bool]:
-        """Acquire all of them (True); False if another token holds one until `wait_limit_s` have passed."""
+        """Acquire all of them (True); False if another token holds one until `wait_limit_s` have passed.
+
+        It is also False after `LATE_REPLIES` grants that arrived after the end of the lease.
+        """
         deadline_at = time.monotonic() + wait_limit_s
-        backoff_s = FIRST_BACKOFF_S
+        backoff_s, late_grants = FIRST_BACKOFF_S, 0
         self.leases.record_request(acquisition)
         yield from self._settle()
         mine = new_token() if token is None else token
         wait = LockWait(*self._subject)
         try:
             while True:
-                lease = yield from self._try_in_time(mine, deadline_at if wait_limit_s else math.inf)
+                lease = yield from self._try_in_time(mine, deadline_at if wait_limit_s else math.inf, acquisition)
                 if lease is not None:
                     self.leases.add(lease, acquisition)
                     wait.is_acquired = True
                     return True
                 left_s = deadline_at - time.monotonic()
-                if left_s <= 0:
+                late_grants += bool(acquisition.late_for)
+                if left_s <= 0 or late_grants == LATE_REPLIES:
                     return False
                 wait.start()
                 yield Sleep(min(random.uniform(0, backoff_s), left_s))
@@ -146,17 +157,22 @@ class SequentialQueue(WaitQueue):
         finally:
             wait.end()
 
-    def _try_in_time(self, token: str, deadline_at: float) -> Flow[SequentialLease | None]:
+    def _try_in_time(self, token: str, deadline_at: float, acquisition: Acquisition) -> Flow[SequentialLease | None]:
         """Return the lease on all of them, or None and hold none. A grant that arrives late is released."""
+        acquisition.late_for = ""
         requested_at = time.monotonic()
         fences = yield from self._try(token)
         if fences is None:
             return None
         lease = SequentialLease(token, local_deadline(requested_at, self._ttl_ms), fences)
-        if lease.has_expired or time.monotonic() > deadline_at:
-            yield from self._abandon(token)
-            return None
-        return lease
+        if lease.has_expired:
+            acquisition.late_for = late_for_lease(self._ttl_ms)
+        elif time.monotonic() > deadline_at:
+            acquisition.late_for = LATE_FOR_LIMIT
+        else:
+            return lease
+        yield from self._abandon(token)
+        return None
 
     def _try(self, token: str) -> Flow[dict[str, int] | None]:
         """Return name to fencing token of all of them, or None and hold none."""

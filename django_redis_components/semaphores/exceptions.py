@@ -21,15 +21,20 @@ class SemaphoreError(RedisComponentsError):
 class SemaphoreFull(SemaphoreError):
     """All permits are held, and the caller did not wait or reached its time limit.
 
+    Or a permit was free, and Redis answered too late: after that limit, or after the end of the lease.
+
     Attributes:
         limit: number of permits.
-        waited: seconds that the caller has waited.
+        waited: seconds that the caller may wait; infinity without a limit.
     """
 
-    def __init__(self, name: str, limit: int, waited: float = 0.0) -> None:
+    def __init__(self, name: str, limit: int, waited: float = 0.0, late_for: str = "") -> None:
         still = f"still full after {waited:g} s" if waited else "full"
         permits = "its only permit is" if limit == 1 else f"all {limit} permits are"
-        super().__init__(name, f"Semaphore {name!r} is {still}: {permits} held by other owners.")
+        text = f"Semaphore {name!r} is {still}: {permits} held by other owners."
+        if late_for:
+            text = f"Semaphore {name!r} was granted too late, and released: Redis answered after {late_for}."
+        super().__init__(name, text)
         self.limit = limit
         self.waited = waited
 

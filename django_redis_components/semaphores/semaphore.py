@@ -28,7 +28,7 @@ class SemaphoreFlows(LeaseFlows):
 
     def not_acquired(self, acquisition: Acquisition) -> SemaphoreFull:
         """Return the error of a `with` block that did not get a permit."""
-        return SemaphoreFull(self.name, acquisition.limit, self.wait_limit_s)
+        return SemaphoreFull(self.name, acquisition.limit, self.wait_limit_s, acquisition.late_for)
 
 
 class Semaphore(Leased):

@@ -53,7 +53,7 @@ class CallSignature:
         if supplied:
             names = ", ".join(repr(parameter.name) for parameter in positional[:supplied])
             self._signature += f"; the worker supplies {names or 'the first argument'}"
-        self._is_declared_elsewhere = hasattr(func, "__wrapped__")
+        self._is_declared_elsewhere = hasattr(func, "__wrapped__") and not hasattr(func, "__signature__")
 
     def check(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Raise TypeError if the function does not accept these arguments.

@@ -87,6 +87,8 @@ def task(
         if option in options:
             raise InvalidTask(f"{option} is an option of a call, not of @task: task.using({option}=…).enqueue(…).")
     name, aliases = _check_names(name, aliases)
+    if not isinstance(using, str):
+        raise InvalidTask(f"using={short_repr(using)}: expected the name of a connection.")
 
     def decorate(function: Callable[..., Any]) -> Task[..., Any, Any]:
         path = _name_of(function)

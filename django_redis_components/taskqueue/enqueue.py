@@ -76,23 +76,24 @@ def prepare(
     message = TaskMessage(message_id, task.name, options.queue_name, body, origin.current(settings))
     fields = {Field.queue: options.queue_name.encode(), Field.body: body}
     if not task._has_plain_options:
-        _set_options(message, task, *sent[:2])
+        _set_options(message, task, *sent[:2], gets_result=gets_result)
     if metadata is not None:
         _set_metadata(message, fields, encode_metadata(metadata))
-    shard = _shard_of(message, task, sent)
+    shard = _shard_of(message, task, sent, gets_result)
     return TaskResult(task, task.name, message.id, shard, fields, (), message.replication), message
 
 
-def _shard_of(message: TaskMessage, task: Any, sent: Sequence[Any]) -> Shard:
+def _shard_of(message: TaskMessage, task: Any, sent: Sequence[Any], gets_result: bool) -> Shard:
     """Return the shard of a task. One of a spread queue without a placement key may go to any other of its route, too.
 
     Args:
         sent: the arguments as JSON values: args and kwargs.
+        gets_result: see `prepare`.
     """
     route = route_of(message.queue, task.connection)
     if len(route) == 1:
         return route[0]
-    key = placement.key_of(task, sent[0], sent[1], message)
+    key = placement.key_of(task, limits.arguments_of_keys(task.name, sent[0], gets_result), sent[1], message)
     if key:
         return place(route, key)
     message.route = route
@@ -279,9 +280,12 @@ def store_in_outbox(rows: Sequence[outbox.OutboxRow], using: str, database: str 
     return alias if connection.in_atomic_block or connection.get_autocommit() else None
 
 
-def _set_options(message: TaskMessage, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+def _set_options(
+    message: TaskMessage, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any], *, gets_result: bool
+) -> None:
     """Add the task's options to the message."""
     options = task.options
+    args = limits.arguments_of_keys(task.name, args, gets_result)
     message.priority = options.priority
     if options.max_deliveries != MAX_DELIVERIES:
         message.extra += (Field.max_deliveries, options.max_deliveries)

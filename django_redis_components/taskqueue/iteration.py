@@ -23,7 +23,17 @@ from django.db import connections
 from django.db.models import Field, QuerySet
 
 from django_redis_components.core import serialization
-from django_redis_components.core.arguments import check_choice, check_int, check_number, check_string, short_repr
+from django_redis_components.core.arguments import (
+    check_choice,
+    check_int,
+    check_number,
+    check_string,
+    is_int,
+    is_text,
+    plain_int,
+    plain_text,
+    short_repr,
+)
 
 #: Rows that one query of `iterate` reads by default, and at most.
 CHUNK_SIZE, MAX_CHUNK_SIZE = 100, 10_000
@@ -268,11 +278,11 @@ def cursor_value(value: object, name: str) -> int | str:
     Raises:
         TypeError, ValueError: its type is not accepted, or it is too large.
     """
-    if type(value) is int:
+    if is_int(value):
         if value.bit_length() <= 64:  # what databases store
-            return value
-    elif type(value) is str or isinstance(value, UUID | Decimal):
-        text = str(value)
+            return plain_int(value)
+    elif is_text(value) or isinstance(value, UUID | Decimal):
+        text = plain_text(value) if is_text(value) else str(value)
         if len(text.encode()) <= MAX_CURSOR_BYTES:
             return text
     elif isinstance(value, date):

@@ -15,6 +15,7 @@ from django_redis_components.core import keys
 from django_redis_components.core.arguments import check_int, is_text, plain_text, short_repr
 from django_redis_components.core.name_templates import template_of
 from django_redis_components.core.rates import MAX_COUNT, RateLike, parse_rate
+from django_redis_components.taskqueue.exceptions import InvalidTask
 from django_redis_components.taskqueue.fields import Field
 
 Key = str | Callable[..., Any]
@@ -156,6 +157,55 @@ def key_of_call(
         raise TypeError(f"The {what} of {name} is {short_repr(made)}: expected text or an integer.")
     text = plain_text(made) if is_text(made) else str(made)
     return keys.digest(text) if len(text) > MAX_KEY or UNSENDABLE.search(text) else text
+
+
+class UnknownResult:
+    """Stands for the result of an earlier task among the arguments that keys are made of.
+
+    The key of a limit or a group is made when a flow is sent. A key that uses the result must not be made of another
+    argument, so each use of it raises.
+    """
+
+    __slots__ = ("_name",)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __format__(self, specification: str) -> str:
+        raise self._error()
+
+    def __str__(self) -> str:
+        raise self._error()
+
+    def __bool__(self) -> bool:
+        raise self._error()
+
+    def __eq__(self, other: object) -> bool:
+        raise self._error()
+
+    def __getitem__(self, key: object) -> Any:
+        raise self._error()
+
+    def __getattr__(self, name: str) -> Any:
+        raise self._error()
+
+    def _error(self) -> InvalidTask:
+        return InvalidTask(
+            f"{self._name} gets the result of an earlier task as its first argument. Its keys (of concurrency, rate,"
+            " fair or batch) are made when the flow is sent, before there is a result: use other arguments."
+        )
+
+
+def arguments_of_keys(name: str, args: Sequence[Any], gets_result: bool) -> Sequence[Any]:
+    """Return the positional arguments that keys are made of.
+
+    Args:
+        name: of the task, for errors.
+        args: those that the caller gives.
+        gets_result: whether the worker inserts the result of an earlier task before them.
+    """
+    return [UnknownResult(name), *args] if gets_result else args
 
 
 def _group(group: Any) -> str | None:

@@ -7,6 +7,7 @@ from collections.abc import Collection
 
 #: Options of Celery, RQ and others, and what they are called here.
 _OTHER_QUEUES = {
+    "bind": "takes_context",
     "countdown": "run_after",
     "delay": "run_after",
     "eta": "run_after",

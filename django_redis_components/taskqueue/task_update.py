@@ -161,17 +161,19 @@ def _derive(task: Any, fields: Mapping[str, bytes], changes: Mapping[str, Any], 
         args, kwargs, *rest = sealing.open_body(fields[Field.body], serialization.decode)
     except SealedArguments as exc:
         raise InvalidTask(str(exc)) from exc
-    old = args, kwargs
-    sent_options = rest[0] if rest else {}
+    gets_result = task._gets_result(rest[0] if rest else {})
     new_args, new_kwargs = changes.get("args", args), changes.get("kwargs", kwargs)
-    task._check_arguments(new_args, new_kwargs, gets_result=task._gets_result(sent_options))
-    new = (
+    task._check_arguments(new_args, new_kwargs, gets_result=gets_result)
+    sent = [
         pack(new_args, "args") if "args" in changes else args,
         pack(dict(new_kwargs), "kwargs") if "kwargs" in changes else kwargs,
+        *rest,
+    ]
+    old, new = (
+        (limits.arguments_of_keys(name, each, gets_result), named) for each, named in ((args, kwargs), sent[:2])
     )
     if shard is not None:
         _check_shard(task, fields, old, new, shard)
-    sent = [*new, *rest]
     body = serialization.encode(sealing.seal(name, sent) if sealing.is_sealed(fields[Field.body]) else sent)
     check_size(name, body)
     version = b"\n".join(fields.get(field, b"") for field in _VERSION)

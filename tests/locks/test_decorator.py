@@ -10,6 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.http import HttpRequest, HttpResponse
+from django.test import AsyncRequestFactory
+from django.utils.decorators import method_decorator
+from django.views import View
 
 from django_redis_components.core.exceptions import TaskDelayed
 from django_redis_components.locks import Lock, LockNotAcquired, lock
@@ -266,6 +270,11 @@ def test_invalid_option_raises_at_decoration(arguments: dict[str, object], error
     assert text in str(caught.value)
 
 
+def test_connection_that_is_no_name_raises_at_decoration() -> None:
+    with pytest.raises(TypeError, match=r"^using=\['jobs'\]: expected a string\.$"):
+        lock("stock", using=["jobs"])(lambda: None)
+
+
 def test_template_error_names_the_argument_that_cannot_be_formatted() -> None:
     @lock("order:{order.pk}:{order[day]}")
     def work(order: object) -> None: ...
@@ -324,6 +333,38 @@ def test_generator_functions_are_refused() -> None:
     for generator in (numbers, anumbers):
         with pytest.raises(TypeError, match="is a generator function: its body would run after the context has exited"):
             lock("stock")(generator)
+
+
+def test_coroutine_behind_a_plain_decorator_raises(redis_server: Store) -> None:
+    def logged(func):
+        @functools.wraps(func)
+        def call():
+            return func()
+
+        return call
+
+    @lock("stock")
+    @logged
+    async def work() -> None:
+        pytest.fail("it ran")
+
+    with pytest.raises(
+        TypeError, match=r"work\(\) returned a coroutine, whose body would run after the context has ex"
+    ):
+        work()
+
+
+def test_asynchronous_view_runs_under_the_lock_of_its_dispatch(redis_server: Store) -> None:
+    @method_decorator(lock("stock"), name="dispatch")
+    class Stock(View):
+        async def get(self, request: HttpRequest) -> HttpResponse:
+            return HttpResponse(str(await Lock("stock").alocked()))
+
+    view = Stock.as_view()
+
+    assert run_async(view, AsyncRequestFactory().get("/")).content == b"True"
+    assert run_async(view, AsyncRequestFactory().post("/")).status_code == 405
+    assert not Lock("stock").locked()
 
 
 def test_function_wrapped_by_sync_to_async_runs_under_the_lock(redis_server: Store) -> None:

@@ -17,8 +17,8 @@ from redis.exceptions import ConnectionError, TimeoutError
 from django_redis_components.core.client.connections import client
 from django_redis_components.core.leasing import wait_queue
 from django_redis_components.core.protocol import Wait
-from django_redis_components.locks import Lock, MultiLock, ReadWriteLock, lock
-from django_redis_components.semaphores import Semaphore
+from django_redis_components.locks import Lock, LockNotAcquired, MultiLock, ReadWriteLock, lock
+from django_redis_components.semaphores import Semaphore, SemaphoreFull
 from tests.conftest import components_settings
 from tests.locks.steps import Steps
 from tests.support import Store, eventually, run_async
@@ -129,6 +129,36 @@ def test_replies_that_are_always_late_are_refused(redis_server: Store, make_excl
     assert steps.value is False
     assert item.remaining() == 0.0
     assert make_exclusive(timeout=60, blocking_timeout=0).acquire()
+
+
+#: A lease that is over when its reply arrives: the server rounds it to milliseconds.
+TOO_SHORT_S = 0.001
+
+
+def test_block_whose_lease_is_over_at_the_reply_says_so(redis_server: Store, make: Make) -> None:
+    text = r"too late, and released: Redis answered after the lease of 0\.001 s had expired\.$"
+
+    with pytest.raises((LockNotAcquired, SemaphoreFull), match=text), make(timeout=TOO_SHORT_S):
+        pytest.fail("it ran")
+
+
+def test_several_locks_whose_lease_is_over_at_the_reply_are_not_requested_for_ever(redis_server: Store) -> None:
+    item = MultiLock("stock", "price", timeout=TOO_SHORT_S)
+
+    assert item.acquire() is False
+    assert MultiLock("stock", "price", timeout=60, blocking=False).acquire()
+
+
+def test_block_whose_grant_arrives_after_the_timeout_says_so(redis_server: Store) -> None:
+    item = Lock("stock", timeout=60, blocking_timeout=0.02)
+    steps = Steps(item.flows.enter())
+
+    answered_late(steps, 0.03)
+
+    with pytest.raises(
+        LockNotAcquired, match=r"too late, and released: Redis answered after the time limit of the wait\.$"
+    ):
+        finished(steps)
 
 
 @pytest.mark.parametrize("kind", ["lock", "group", "spread", "write", "read"])

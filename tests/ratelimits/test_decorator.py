@@ -213,6 +213,18 @@ def test_class_based_view_is_limited_for_every_method(redis_server: Store, is_as
     assert [answer.status_code for answer in answers] == [200, 405, 429]
 
 
+def test_asynchronous_view_whose_dispatch_is_decorated_is_limited(redis_server: Store) -> None:
+    @method_decorator(rate_limit("1/h"), name="dispatch")
+    class Page(View):
+        async def get(self, request: HttpRequest) -> HttpResponse:
+            return HttpResponse("page")
+
+    answers = [run_async(Page.as_view(), get(is_async=True)) for _ in range(2)]
+
+    assert [answer.status_code for answer in answers] == [200, 429]
+    assert "RateLimit" in answers[0]
+
+
 def test_key_template_names_arguments_of_a_method_with_method_decorator(redis_server: Store) -> None:
     @method_decorator(rate_limit("1/h", key="{number}"), name="get")
     class Page(View):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import inspect
+import pickle
 import time
 from datetime import timedelta
 from typing import Any
@@ -389,3 +391,13 @@ def test_every_hit_is_sent_without_the_deny_cache(redis_server: Store) -> None:
     redis_server.delete_keys()
 
     assert limit.hit("ada")
+
+
+def test_pickled_limit_shares_the_counts(redis_server: Store) -> None:
+    limit = RateLimit("login", "2/h")
+    limit.hit("ann")
+
+    another = pickle.loads(pickle.dumps(limit))  # noqa: S301 - what this test has dumped
+
+    assert [another.hit("ann").is_allowed for _ in range(2)] == [True, False]
+    assert not copy.deepcopy(limit).peek("ann").is_allowed

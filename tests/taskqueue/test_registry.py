@@ -88,6 +88,11 @@ def test_generator_function_cannot_be_a_task(function: Any) -> None:
         task(function)
 
 
+def test_connection_that_is_no_name_raises() -> None:
+    with pytest.raises(InvalidTask, match=r"^using=\['jobs'\]: expected the name of a connection\.$"):
+        task(using=["jobs"])
+
+
 def test_task_is_registered_by_its_dotted_name() -> None:
     made = task(top_level)
 

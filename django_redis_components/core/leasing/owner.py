@@ -86,6 +86,7 @@ class Acquisition:
         depth: which entry of the lease this is: above 1 for a reentrant lock that was held before.
         permits: how many permits are requested; 1 for locks.
         limit: how many permits exist, as a refusal has reported it.
+        late_for: what had passed when the reply arrived that granted a lease, for the error; empty if it was in time.
         is_leaving: whether the block has started to release its lease.
         object_id: id of the object, while a block has not sent its request yet.
     """
@@ -93,6 +94,7 @@ class Acquisition:
     lease: Lease | None = None
     depth = 1
     limit = 1
+    late_for = ""
     is_leaving = False
 
     def __init__(self, owner: Owner | None = None, object_id: int = 0, permits: int = 1) -> None:

@@ -49,8 +49,11 @@ GRACE_S = 0.005
 #: Seconds past the time limit after which a wait that ends this late met a server that hangs. Nothing more is sent: it
 #: would take another socket timeout. The place and a hand-off expire, and the next request uses the same token.
 MAX_OVERRUN_S = 0.5
-#: Replies in succession that may arrive after the lease that they grant has expired; then `acquire` returns False.
+#: Replies in succession that may arrive after the lease that they grant has expired; then `acquire` returns False, and
+#: a `with` block names the reason.
 LATE_REPLIES = 3
+#: What had passed when a grant arrived after the time limit of its caller; see `Acquisition.late_for`.
+LATE_FOR_LIMIT = "the time limit of the wait"
 #: What a release replies when it has handed off while others wait, so that `confirm` must follow.
 HANDED_OFF = 2
 
@@ -58,6 +61,11 @@ HANDED_OFF = 2
 def liveness_ms() -> int:
     """Return the milliseconds of silence after which a waiter does not count."""
     return LIVENESS_HANDOFFS * HANDOFF_MS
+
+
+def late_for_lease(ttl_ms: int) -> str:
+    """Return what had passed when a grant arrived after the end of its lease; see `Acquisition.late_for`."""
+    return f"the lease of {ttl_ms / 1_000:g} s had expired"
 
 
 def wait_limit(blocking: bool, blocking_timeout: Seconds | None) -> float:
@@ -217,11 +225,14 @@ class _Attempt:
                 lease = Lease(self.token, local_deadline(self.requested_at, kind.ttl_ms), reply[0])
                 now = time.monotonic()
                 if self._is_bounded and now > max(self._deadline_at, self._deadline_at - self._limit_s + GRACE_S):
+                    acquisition.late_for = LATE_FOR_LIMIT
                     break
                 if now < lease.deadline_at:
                     return lease
                 grants += 1
+                acquisition.late_for = late_for_lease(kind.ttl_ms)
             elif reply[0] or not self._limit_s or (yield from self._is_over_after_wait(reply[1])):
+                acquisition.late_for = ""
                 kind.refuse(acquisition, reply)
                 return None
         yield from self.abandon()

@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+from django_redis_components.core.arguments import check_string
 from django_redis_components.core.names import dotted_path
 from django_redis_components.core.observability.catalog import RECORDER, CatalogEntry, NameUse, names_flow
 from django_redis_components.core.protocol import Flow
@@ -51,7 +52,11 @@ def declare(
         func: the decorated function.
         using: the connection alias.
         options: those of the decorator that all processes of a site should agree on.
+
+    Raises:
+        TypeError: `using` is not a string.
     """
+    using = check_string(using, "using")
     function = dotted_path(func)
     declared = {"component": component, "name": name if isinstance(name, str) else "", **options}
     return RECORDER.use(KIND, function, using), CatalogEntry(KIND, function, using, declared)

@@ -213,6 +213,8 @@ def _create(using: str, name: str, task: Task[..., Any, Any], options: AddedOpti
         raise ValueError(f"{task.name} is a task of the connection {task.connection!r}, not of {using!r}.")
     if (using, name) in schedules:
         raise ValueError("the code declares a schedule of this name.")
+    if unknown := sorted(set(options) - set(AddedOptions.__annotations__)):
+        raise TypeError(f"unknown option {', '.join(unknown)}. Accepted: {', '.join(AddedOptions.__annotations__)}.")
     given: dict[str, Any] = {**options, "name": name}
     task_options = given.pop("options", {})
     return definitions.create_added(task, _pop_recurrence(given), given, task_options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import time
@@ -231,7 +232,8 @@ def wait(shard: Shard, task_id: str, timeout: Seconds | None) -> Flow[tuple[Fiel
     Raises:
         TaskResultDoesNotExist: the result has expired, or another shard has the task by now.
     """
-    deadline = time.monotonic() + (float("inf") if timeout is None else to_seconds(timeout, "timeout", zero=True))
+    limit_s = math.inf if timeout is None else to_seconds(timeout, "timeout", zero=True)
+    deadline = time.monotonic() + limit_s
     while True:
         state = b""
         seen = yield BoundedSlotWait(deadline - time.monotonic(), REGISTER_WAITER(record=shard.record(task_id)))
@@ -239,7 +241,7 @@ def wait(shard: Shard, task_id: str, timeout: Seconds | None) -> Flow[tuple[Fiel
             remaining_s = deadline - time.monotonic()
             if remaining_s <= 0:
                 why = "it has not started" if state in _NOT_STARTED else f"it is {state.decode()}"
-                raise WaitTimeout(f"Task {task_id} had not finished after {timeout} s: {why}.")
+                raise WaitTimeout(f"Task {task_id} had not finished after {limit_s:g} s: {why}.")
             yield Wait(f"{shard.record(task_id)}:done", min(remaining_s, LOOK_AGAIN_S))
             look = Read("HMGET", shard.record(task_id), Field.queue, Field.state)
             queue, state = yield BoundedSlotWait(deadline - time.monotonic(), look)
@@ -249,7 +251,7 @@ def wait(shard: Shard, task_id: str, timeout: Seconds | None) -> Flow[tuple[Fiel
             remaining_s = deadline - time.monotonic()
             if remaining_s <= 0:
                 why = "it is being moved to another shard"
-                raise WaitTimeout(f"Task {task_id} had not finished after {timeout} s: {why}.")
+                raise WaitTimeout(f"Task {task_id} had not finished after {limit_s:g} s: {why}.")
             yield Wait(f"{shard.record(task_id)}:done", min(remaining_s, MOVING_S))
             record, failures = yield from read(shard, task_id)
         if is_final(record.get(Field.state)):  # else the other shard has refused it

@@ -68,6 +68,7 @@ WRONG = [
     ({"max_atempts": 3}, f"Unknown option: max_atempts. Did you mean 'max_attempts'? {OPTIONS}"),
     ({"retries": 3}, f"Unknown option: retries. Did you mean 'max_attempts'? {OPTIONS}"),
     ({"countdown": 3}, f"Unknown option: countdown. Did you mean 'run_after'? {OPTIONS}"),
+    ({"bind": True}, f"Unknown option: bind. Did you mean 'takes_context'? {OPTIONS}"),
 ]
 WRONG_TIMES = [
     (-1, "run_after=-1: expected a number of seconds of at least 0, or a timedelta."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -222,6 +223,8 @@ def test_get_times_out_without_a_worker(store: Store) -> None:
     assert (result.state, store.raw.hget(base_key(store, "t", result.id), "W")) == ("ready", b"2")
     with pytest.raises(WaitTimeout):
         result.get(0)
+    with pytest.raises(WaitTimeout, match=r"had not finished after 0\.03 s: "):
+        result.get(timedelta(milliseconds=30))
 
 
 def test_get_raises_when_the_result_is_deleted_meanwhile(redis_server: Store) -> None:

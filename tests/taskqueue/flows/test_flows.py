@@ -15,7 +15,9 @@ from django_redis_components.taskqueue import (
     FlowDoesNotExist,
     FlowResult,
     InvalidTask,
+    Rate,
     TaskContext,
+    TaskResult,
     TaskResultDoesNotExist,
     WaitTimeout,
     aget_flow,
@@ -183,6 +185,33 @@ def test_task_limits_apply_in_a_flow(store: Store) -> None:
 
     assert sorted(recorded) == [0, 1, 2]
     assert flow.get(0) == [[[0, 1, 2]], {}]
+
+
+KEYS: dict[str, Any] = {"template": "{b}", "function": lambda a, b: b}
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_keys_of_a_limit_and_a_group_are_made_behind_the_result(redis_server: Store, key: str) -> None:
+    limited = add.using(concurrency=Concurrency(1, key=KEYS[key]), rate=Rate("9/s", key=KEYS[key]), fair=KEYS[key])
+    flow = chain(add.s(1, 2), limited.s(7), limited.s(b=8)).enqueue()
+
+    def keys_of(result: TaskResult) -> list[bytes]:
+        fields = redis_server.raw.hmget(base_key(redis_server, "t", result.id), "C", "R", "G")
+        return [field.replace(b":", b"/").rpartition(b"/")[2] for field in fields]
+
+    assert [keys_of(each) for each in flow.results[1:]] == [[b"7"] * 3, [b"8"] * 3]
+
+
+USES: dict[str, Any] = {"template": "{a}", "attribute": "{a.real}", "function": lambda a, b: f"{a}"}
+
+
+@pytest.mark.parametrize("key", USES)
+def test_key_that_uses_the_result_of_an_earlier_task_raises(redis_server: Store, key: str) -> None:
+    limited = add.using(concurrency=Concurrency(1, key=USES[key]))
+
+    with pytest.raises(InvalidTask, match=r"add gets the result of an earlier task as its first argument\. Its keys"):
+        chain(add.s(1, 2), limited.s(7)).enqueue()
+    assert chain(limited.s(1, 2)).enqueue().results[0].state == "ready"
 
 
 @pytest.mark.parametrize("limit", [{"concurrency": 1}, {"rate": "50/s"}], ids=["concurrency", "rate"])

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from http import HTTPMethod, HTTPStatus
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from django.contrib.auth.models import Group
 from django.db import connection, models, transaction
 from django.test import TestCase
 from django.test.utils import CaptureQueriesContext, isolate_apps
+from django.utils.safestring import SafeString
 
 from django_redis_components.taskqueue import Cursor, Progress
 from django_redis_components.taskqueue.iteration import cursor_value
@@ -248,6 +250,9 @@ ACCEPTED = "a cursor stores an int, str, UUID, Decimal, date or datetime"
         (-5, -5),
         (2**63, 2**63),
         ("ä", "ä"),
+        (HTTPStatus.OK, 200),
+        (HTTPMethod.GET, "GET"),
+        (SafeString("a"), "a"),
         (uuid.UUID(int=7), "00000000-0000-0000-0000-000000000007"),
         (Decimal("1.50"), "1.50"),
         (date(2026, 2, 3), "2026-02-03"),
@@ -255,7 +260,9 @@ ACCEPTED = "a cursor stores an int, str, UUID, Decimal, date or datetime"
     ],
 )
 def test_value_is_stored_so_that_a_filter_accepts_it(value: Any, stored: Any) -> None:
-    assert cursor_value(value, "shop.Order.pk") == stored
+    found = cursor_value(value, "shop.Order.pk")
+
+    assert (type(found), found) == (type(stored), stored)
 
 
 @pytest.mark.parametrize(

@@ -195,7 +195,9 @@ def test_schedules_that_cannot_be_sent_do_not_stop_the_others(
         ({"every": 60, "tz": "UTC"}, "tz: an interval has no time zone."),
         ({"every": 0.5}, "every=0.5: expected at least a second; durations are in seconds."),
         ({"every": 60, "args": [1, 2]}, "tests.taskqueue.tasks.note does not take these arguments"),
-        ({"every": 60, "enabeld": True}, "unknown option enabeld."),
+        ({"every": 60, "enabeld": True}, "unknown option enabeld. Accepted: every, cron, tz, at, args, "),
+        ({"every": 60, "args": ["x"], "name": "other"}, "unknown option name."),
+        ({"every": 60, "args": ["x"], "enabled": False}, "unknown option enabled."),
     ],
 )
 def test_invalid_schedule_is_refused(options: dict[str, Any], text: str, redis_server: Store) -> None:

@@ -349,6 +349,16 @@ def test_task_of_a_flow_gets_new_arguments_queue_and_expiry(store: Store) -> Non
     assert second.get(0) == 110
 
 
+def test_key_of_a_limit_in_a_flow_follows_the_arguments_behind_the_result(redis_server: Store) -> None:
+    limited = add.using(concurrency=Concurrency(1, key="{b}"))
+    [_, second] = chain(add.s(1, 2), limited.s(10)).enqueue().results
+
+    second.update(args=[11])
+
+    stored = redis_server.raw.hget(base_key(redis_server, "t", second.id), "C")
+    assert stored.rpartition(b":")[2] == b"11"
+
+
 def test_paused_queue_does_not_prevent_a_change(store: Store) -> None:
     get_queue("default").pause()
     result = note.enqueue(1)
