@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from django_redis_components.core.client.connections import (
     client_with_timeout,
 )
 from django_redis_components.core.component import Component
-from django_redis_components.core.observability.catalog import entries_flow, objects
+from django_redis_components.core.observability.catalog import CatalogEntry, entries_flow, objects
 from django_redis_components.core.protocol import Flow, arun, run
 from django_redis_components.core.rates import ParsedRate, RateLike
 from django_redis_components.core.settings import conf
@@ -270,7 +270,11 @@ def check_cost(limit: RateLimit, cost: int) -> None:
 
 def limits_flow() -> Flow[dict[str, RateLimit]]:
     """Return the flow that reads the limits that the site has used, by the id of their policy, ordered by name."""
-    entries = yield from entries_flow(RateLimit.catalog_kind)
+    return limits_of((yield from entries_flow(RateLimit.catalog_kind)))
+
+
+def limits_of(entries: Iterable[CatalogEntry]) -> dict[str, RateLimit]:
+    """Return the limits of entries of the catalogue; see `limits_flow`."""
     found = {limit.policy.id: limit for limit in objects(entries, _from_catalog)}
     return dict(sorted(found.items(), key=lambda item: (item[1].name, item[0])))
 

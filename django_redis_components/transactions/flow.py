@@ -13,7 +13,7 @@ import dataclasses
 import random
 import time
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import (
     AskError,
@@ -29,7 +29,6 @@ from django_redis_components.core.client.slot_migration import is_migrating, slo
 from django_redis_components.core.exceptions import Interruption, RedisComponentsError
 from django_redis_components.core.leasing.owner import Acquisition
 from django_redis_components.core.protocol import BoundedSlotWait, Command, Read, Sleep
-from django_redis_components.locks import Lock
 from django_redis_components.transactions.exceptions import OutcomeUnknown, TooMuchContention
 from django_redis_components.transactions.options import UpdateOptions
 from django_redis_components.transactions.pipes import cross_slot_error
@@ -39,6 +38,9 @@ from django_redis_components.transactions.steps import (
     SendOnConnection,
     WatchedConnection,
 )
+
+if TYPE_CHECKING:
+    from django_redis_components.locks import Lock
 
 #: TTL of a marker in milliseconds; longer than any caller waits for the outcome of EXEC.
 MARKER_TTL_MS = 60_000
@@ -118,6 +120,8 @@ class Transaction:
 
     def _acquire_lock(self) -> Steps:
         """Acquire the lock that callers with as many conflicts share."""
+        from django_redis_components.locks import Lock  # most transactions need none
+
         self._lock = Lock(
             self._options.lock_name,
             timeout=max(1.0, self._left_s()),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
+import socketserver
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -32,9 +34,23 @@ def point(settings: Any, url: str, **options: Any) -> None:
     settings.REDIS_COMPONENTS = {"PREFIX": "errors", "CONNECTIONS": {"default": {"URL": url, "RETRIES": 1, **options}}}
 
 
+#: Replies of other services, and of broken proxies, which a parser of Redis's protocol accepts or fails at.
+MALFORMED = {
+    "map with a list as key": b"%1\r\n*0\r\n+a\r\n",
+    "empty push": b">0\r\n",
+    "redirection without a node": b"-MOVED 1\r\n",
+    "redirection without a port": b"-ASK 1 nohost\r\n",
+}
+
+
 @pytest.fixture
 def web_server() -> Iterator[int]:
     """A port that answers each request as a web server does."""
+    yield from serving(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
+def serving(answer: bytes) -> Iterator[int]:
+    """Serve a port that answers each request with these bytes, and then closes the connection."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -45,7 +61,7 @@ def web_server() -> Iterator[int]:
                     return
                 with client:
                     client.recv(100)
-                    client.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                    client.sendall(answer)
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
@@ -65,6 +81,62 @@ def test_port_of_another_service_is_named(web_server: int, settings: Any, drive:
         f"127.0.0.1:{web_server} (connection 'default') does not answer as a Redis server: Protocol error, "
         f'got "H" as reply type byte. Check address and TLS in {SETTING}.'
     )
+
+
+@pytest.mark.parametrize("answer", MALFORMED.values(), ids=MALFORMED)
+@pytest.mark.parametrize("request_", [Read("PING"), Batch([Read("PING")])], ids=["one", "batch"])
+def test_bytes_that_are_no_reply_are_an_invalid_response(
+    settings: Any, drive: Driver, request_: Any, answer: bytes
+) -> None:
+    with contextlib.contextmanager(serving)(answer) as port:
+        point(settings, f"redis://127.0.0.1:{port}")
+
+        with pytest.raises(
+            redis.InvalidResponse, match=rf"^127\.0\.0\.1:{port} .* does not answer as a Redis server: "
+        ):
+            drive.ask(request_)
+
+
+@pytest.mark.parametrize(
+    ("url", "what"),
+    [
+        ("redis+cluster://127.0.0.1:{port}", "a node of a Cluster"),
+        ("redis+sentinel://127.0.0.1:{port}/main", "a Sentinel"),
+    ],
+)
+def test_number_in_place_of_the_nodes_is_named(settings: Any, drive: Driver, url: str, what: str) -> None:
+    with contextlib.contextmanager(serving_forever)(b":1\r\n") as port:
+        point(settings, url.format(port=port))
+
+        with pytest.raises(NotConnected, match=f"127.0.0.1:{port} does not answer as {what}"):
+            drive.ask(Read("PING"))
+
+
+def serving_forever(answer: bytes) -> Iterator[int]:
+    """Serve a port that answers everything that is sent with these bytes."""
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            while received := self.request.recv(4_096):
+                self.request.sendall(answer * received.count(b"*"))  # one for each command
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
+def test_timeout_of_tls_names_it(settings: Any, drive: Driver) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as plain:  # it accepts connections, and never answers
+        port = plain.getsockname()[1]
+        point(settings, f"rediss://127.0.0.1:{port}", CONNECT_TIMEOUT=0.1, SOCKET_TIMEOUT=0.3)
+
+        with pytest.raises(NotConnected) as caught:
+            drive.ask(Read("PING"))
+
+    text = "TLS is on, and a port without TLS does not answer it: check port and TLS in"
+    assert str(caught.value).startswith(f"127.0.0.1:{port}: Timeout connecting to server. {text} {SETTING}.")
 
 
 def test_command_that_meets_another_service_ends_as_if_redis_is_unavailable(web_server: int, settings: Any) -> None:

@@ -225,7 +225,7 @@ def test_wait_for_a_slot_is_logged_at_its_start_and_its_end(
     assert (warning.levelname, info.levelname) == ("WARNING", "INFO")
     assert warning.getMessage().startswith(f"Slot {slot} of the Cluster 127.0.0.1:")
     assert warning.getMessage().endswith("is being moved to another node: its requests wait, at most 60 s each.")
-    assert info.getMessage().startswith(f"Slot {slot} of the Cluster has moved; its requests waited for ")
+    assert info.getMessage().startswith(f"Slot {slot} of the Cluster is served again; its requests waited for ")
 
 
 def test_blocking_wait_on_a_moving_slot_ends_early(cluster: Store, drive: Driver) -> None:

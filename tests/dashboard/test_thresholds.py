@@ -255,6 +255,7 @@ def test_restart_of_a_server_without_append_only_file_is_critical(own_server: St
         ({"uptime_in_seconds": "5"}, "restarted"),
         ({"aof_enabled": "0"}, "no_persistence"),
         ({"used_memory": "81"}, "memory"),
+        ({"connected_clients": "8001", "maxclients": "10000"}, "clients"),
         ({"slave0": "ip=10.0.0.2,port=6379,state=online,offset=1,lag=11"}, "replica_lag"),
         ({"rdb_last_bgsave_status": "err"}, "disk"),
         ({"role": "slave", "master_link_status": "down"}, "replica_link"),

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from redis.exceptions import ConnectionError, TryAgainError
+from redis.exceptions import ConnectionError, TimeoutError, TryAgainError
 
 from django_redis_components.core.exceptions import RedisComponentsError
+
+#: What the parsers raise for bytes that are no reply of Redis, such as a map whose key is a list, or a bare MOVED.
+MALFORMED = (TypeError, ValueError, LookupError)
+#: What is raised where a reply should be read.
+READ_ERRORS = (OSError, ConnectionError, TimeoutError, *MALFORMED)
 
 
 class NotConnected(ConnectionError):

@@ -22,7 +22,7 @@ from redis.exceptions import ConnectionError, RedisError, TimeoutError
 
 from django_redis_components.core.client.budget import current_budget
 from django_redis_components.core.client.event_loops import PART_S, has_arrived
-from django_redis_components.core.client.exceptions import NotConnected
+from django_redis_components.core.client.exceptions import MALFORMED, NotConnected
 from django_redis_components.core.client.transport import MIN_PART_S, AsyncConnection
 from django_redis_components.core.protocol import CommandArgs
 
@@ -169,8 +169,8 @@ class MultiplexedConnection(asyncio.BufferedProtocol):
                 self._arrived_bytes = 0
                 if not exchange.future.done():
                     exchange.future.set_result(reply)
-        except (RedisError, IndexError) as exc:  # it is no reply, or belongs to no request
-            self._fail(exc if isinstance(exc, RedisError) else ConnectionError("A reply belongs to no request."))
+        except (RedisError, *MALFORMED) as exc:  # it is no reply, or belongs to no request
+            self._fail(ConnectionError("A reply belongs to no request.") if isinstance(exc, IndexError) else exc)
             return
         self._fresh_until = time.monotonic() + STALE_AFTER_S
         if self._arrived_bytes > LARGE and sent:

@@ -149,6 +149,8 @@ class _PendingRequest:
     redirects: int = 0
     #: Since when it waits for its slot, by the monotonic clock; 0: its slot was not being moved.
     waits_since: float = 0.0
+    #: Since when nodes redirect to each other; 0: they do not.
+    disagree_since: float = 0.0
     #: The error of the first attempt that may have been executed.
     lost: RedisError | None = None
 
@@ -231,7 +233,7 @@ def _retry(pending: Sequence[_PendingRequest], topology: Topology, limits: Retry
         if not pending:
             return
         pending = [*pending, *_waits_after(pending, batch)]
-        slot_waiters = [each for each in pending if each.waits_since]
+        slot_waiters = [each for each in pending if each.waits_since or each.disagree_since]
         _log_slot_waits(slot_waiters, topology, settings)
         if delay_s:
             yield Backoff(delay_s)
@@ -255,7 +257,11 @@ def _log_slot_waits(slot_waiters: Sequence[_PendingRequest], topology: Topology,
         if slot_migration.is_migrating(waiter.reply):
             timeout_s = settings.slot_migration_timeout_s
             topology.slot_waits.begin(slot_migration.slot_of(waiter.request.key), topology, timeout_s)
-        elif not isinstance(waiter.reply, AskError) and not is_connection_loss(waiter.reply):
+        elif isinstance(waiter.reply, AskError):
+            if waiter.disagree_since and time.monotonic() - waiter.disagree_since >= slot_migration.DISAGREE_LOG_S:
+                slot = slot_migration.slot_of(waiter.request.key)
+                topology.slot_waits.begin(slot, topology, settings.slot_migration_timeout_s, is_moving=False)
+        elif not is_connection_loss(waiter.reply):
             topology.slot_waits.end(slot_migration.slot_of(waiter.request.key))
 
 
@@ -274,7 +280,10 @@ def _when(pending: _PendingRequest, topology: Topology) -> _Retry:
         pending.node = Node(error.host, error.port)
         topology.forget()
         pending.redirects += 1
-        return _Retry.AT_ONCE if pending.redirects < MAX_REDIRECTS else _Retry.AFTER_SLOT_MOVED
+        if pending.redirects < MAX_REDIRECTS:
+            return _Retry.AT_ONCE
+        pending.disagree_since = pending.disagree_since or time.monotonic()
+        return _Retry.AFTER_SLOT_MOVED
     if isinstance(error, NOT_EXECUTED_ERRORS) or is_connection_loss(error):
         if pending.lost is None and not isinstance(error, NOT_EXECUTED_ERRORS):
             pending.lost = error

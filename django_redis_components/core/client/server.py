@@ -90,6 +90,9 @@ def explain_error(error: RedisError, endpoint: Endpoint) -> RedisError:
         )
     if isinstance(error, NotConnected) and (missing := endpoint.missing_files()):
         return NotConnected(f"{str(error).rstrip('.')}. Files in {setting} that cannot be read: {', '.join(missing)}.")
+    if isinstance(error, NotConnected) and endpoint.transport == "tls" and "Timeout connecting" in str(error):
+        text = f"{str(error).rstrip('.')}. TLS is on, and a port without TLS does not answer it"
+        return NotConnected(f"{text}: check port and TLS in {setting}.")
     _add_server(error, endpoint)
     return error
 

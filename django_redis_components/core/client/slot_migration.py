@@ -23,6 +23,8 @@ from django_redis_components.core.guarded_logger import guarded_logger
 RETRY_DELAY_S = (0.05, 0.5)
 #: Seconds after which a slot that is still being moved is logged again.
 LOG_AGAIN_S = 60.0
+#: Seconds after which a wait for nodes that redirect to each other is logged: after a failover they do for a moment.
+DISAGREE_LOG_S = 1.0
 
 _log = guarded_logger(__name__)
 
@@ -49,22 +51,30 @@ class SlotWaits:
         #: Slot -> start of the wait, and when it was last logged, by the monotonic clock.
         self._waits: dict[int, tuple[float, float]] = {}
 
-    def begin(self, slot: int, where: object, timeout_s: float) -> None:
-        """Log that requests wait for this slot, unless that was logged in the last `LOG_AGAIN_S`."""
+    def begin(self, slot: int, where: object, timeout_s: float, *, is_moving: bool = True) -> None:
+        """Log that requests wait for this slot, unless that was logged in the last `LOG_AGAIN_S`.
+
+        Args:
+            is_moving: whether the slot is being moved; else its nodes redirect to each other.
+        """
         now = time.monotonic()
         before = self._waits.get(slot)
         if before is not None and now < before[1] + LOG_AGAIN_S:
             return
         self._waits[slot] = (before[0] if before else now, now)
-        _log.warning(
-            "Slot %d of the Cluster %s is being moved to another node: its requests wait, at most %g s each.",
-            slot, where, timeout_s,
-        )  # fmt: skip
+        why = (
+            "is being moved to another node"
+            if is_moving
+            else "is served by no node, since nodes redirect to each other"
+        )
+        _log.warning("Slot %d of the Cluster %s %s: its requests wait, at most %g s each.", slot, where, why, timeout_s)
 
     def end(self, slot: int) -> None:
         """Log that requests for this slot are executed again."""
         waited = self._waits.pop(slot, None)
         if waited is not None:
             _log.info(
-                "Slot %d of the Cluster has moved; its requests waited for %.1f s.", slot, time.monotonic() - waited[0]
+                "Slot %d of the Cluster is served again; its requests waited for %.1f s.",
+                slot,
+                time.monotonic() - waited[0],
             )

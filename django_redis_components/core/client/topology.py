@@ -14,7 +14,7 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from django_redis_components.core.client.endpoint import Endpoint, Node
-from django_redis_components.core.client.exceptions import NotConnected
+from django_redis_components.core.client.exceptions import MALFORMED, NotConnected
 from django_redis_components.core.client.slot_migration import SlotWaits, slot_of
 
 
@@ -101,7 +101,11 @@ class Sentinel:
                 problems.append(f"{sentinel}: {exc}")
                 continue
             if reply:
-                self._primary = Node(_decoded(reply[0]), int(reply[1]))
+                try:
+                    self._primary = Node(_decoded(reply[0]), int(reply[1]))
+                except MALFORMED:
+                    problems.append(f"{sentinel} does not answer as a Sentinel")
+                    continue
                 self._sentinels = tuple(dict.fromkeys((sentinel, *self._endpoint.seeds)))
                 return
             problems.append(f"{sentinel} knows no master {self._endpoint.service!r}")
@@ -183,7 +187,11 @@ class Cluster:
                 self._failed.add(node)
                 problems.append(f"{node}: {exc}")
                 continue
-            ranges = sorted((int(row[1]), self._primary(row[2], node)) for row in reply)
+            try:
+                ranges = sorted((int(row[1]), self._primary(row[2], node)) for row in reply)
+            except MALFORMED:
+                problems.append(f"{node} does not answer as a node of a Cluster")
+                continue
             if ranges:
                 self._failed &= nodes.keys() - {node}
                 self._primaries = tuple(dict.fromkeys(primary for _, primary in ranges))

@@ -25,12 +25,12 @@ from typing import Any
 from hiredis import PushNotification
 from redis._parsers.hiredis import NOT_ENOUGH_DATA
 from redis._parsers.socket import SERVER_CLOSED_CONNECTION_ERROR
-from redis.exceptions import ConnectionError, RedisError, ResponseError, TimeoutError
+from redis.exceptions import ConnectionError, InvalidResponse, RedisError, ResponseError, TimeoutError
 
 from django_redis_components.core.client.budget import budget_left_s, spend
 from django_redis_components.core.client.encoding import pack, pack_many
 from django_redis_components.core.client.event_loops import PART_S, abort, finish, has_arrived, shorter_timeouts
-from django_redis_components.core.client.exceptions import NotConnected
+from django_redis_components.core.client.exceptions import MALFORMED, READ_ERRORS, NotConnected
 from django_redis_components.core.client.kernel_timeout import set_kernel_timeout
 from django_redis_components.core.protocol import CommandArgs
 
@@ -67,10 +67,10 @@ class _BaseConnection:
         self._on_late = on_late
         self.released_at = self.opened_s = 0.0
 
-    def connect_error(self, error: RedisError) -> RedisError:
+    def connect_error(self, error: Exception) -> RedisError:
         """Return `NotConnected` for an error while connecting, unless the error says more."""
         if type(error) not in (ConnectionError, TimeoutError):
-            return error
+            return self.redis_error(error)
         address, text = self._redis_connection._host_error(), str(error)
         return NotConnected(text if address in text else f"{address}: {text}")
 
@@ -84,6 +84,8 @@ class _BaseConnection:
         if isinstance(error, RedisError) and type(error) not in (ConnectionError, TimeoutError):
             return error  # such as BusyLoadingError, which is a reply
         address = self._redis_connection._host_error()
+        if isinstance(error, MALFORMED) and not isinstance(error, OSError):  # an error of TLS may be both
+            return InvalidResponse(f"{type(error).__name__}: {error}")
         if isinstance(error, TimeoutError | builtins.TimeoutError):
             return TimeoutError(f"{address} did not answer within {self._redis_connection.socket_timeout:g} s.")
         return ConnectionError(f"{address}: {str(error) or type(error).__name__}")
@@ -144,7 +146,7 @@ class SyncConnection(_BaseConnection):
             if sent < len(data):
                 self._send_rest(memoryview(data)[sent:])
             reply = self._read(timeout_s)
-        except (OSError, ConnectionError, TimeoutError) as exc:
+        except READ_ERRORS as exc:
             raise self.redis_error(exc) from exc
         if isinstance(reply, ResponseError):
             raise reply
@@ -152,10 +154,11 @@ class SyncConnection(_BaseConnection):
 
     def request_many(self, commands: Sequence[CommandArgs], timeout_s: float | None = None) -> list[Any]:
         """Send several commands at once and return their replies, error replies among them."""
+        data = pack_many(commands)
         try:
-            self._send(pack_many(commands))
+            self._send(data)
             return [self._read(timeout_s) for _ in commands]
-        except (OSError, ConnectionError, TimeoutError) as exc:
+        except READ_ERRORS as exc:
             raise self.redis_error(exc) from exc
 
     def send(self, *args: Any) -> None:
@@ -169,7 +172,7 @@ class SyncConnection(_BaseConnection):
         """Return the next reply; an error reply is raised."""
         try:
             reply = self._read(None)
-        except (OSError, ConnectionError, TimeoutError) as exc:
+        except READ_ERRORS as exc:
             raise self.redis_error(exc) from exc
         if isinstance(reply, ResponseError):
             raise reply
@@ -319,7 +322,7 @@ class AsyncConnection(_BaseConnection):
         try:
             async with asyncio.timeout(max(0.0, seconds)) as timer:
                 reply = await self._redis_connection._parser.read_response()
-        except (OSError, ConnectionError, TimeoutError) as exc:
+        except READ_ERRORS as exc:
             if timer.expired():
                 return NO_REPLY
             raise self.redis_error(exc) from exc
@@ -357,7 +360,7 @@ class AsyncConnection(_BaseConnection):
                 await connection._writer.drain()
                 for _ in range(count):
                     replies.append(await connection._parser.read_response())
-        except (OSError, ConnectionError, TimeoutError) as exc:
+        except READ_ERRORS as exc:
             if not timer.expired():
                 raise self.redis_error(exc) from exc
             await self._read_late(replies, count, (timer.when() or 0.0) - PART_S, timeout_s)
@@ -383,7 +386,7 @@ class AsyncConnection(_BaseConnection):
                         while len(replies) < count:
                             replies.append(await connection._parser.read_response())
                         return
-        except (OSError, ConnectionError, TimeoutError) as exc:
+        except READ_ERRORS as exc:
             raise self.redis_error(exc) from exc
 
 

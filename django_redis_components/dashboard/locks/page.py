@@ -21,7 +21,7 @@ from django_redis_components.dashboard.elements import NO_VALUE, Cell, Link
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.list_counts import FoundCount, ListCount
 from django_redis_components.dashboard.locks import scan, snapshot
-from django_redis_components.dashboard.locks.resources import KINDS, KINDS_BY_COMPONENT, Resource
+from django_redis_components.dashboard.locks.resources import Resource, all_kinds, kinds_of
 from django_redis_components.dashboard.locks.snapshot import (
     HolderState,
     LockQuery,
@@ -85,7 +85,7 @@ def parse(request: PageRequest) -> LockQuery:
         group=form.get("group", "").strip(),
         cursors=scan.cursors_from_text(form.get("at", "")),
         skip=int(skip) if skip.isascii() and skip.isdigit() and len(skip) < 7 else 0,
-        kind=_choice(form, "kind", KINDS),
+        kind=_choice(form, "kind", all_kinds()),
         waiters=_choice(form, "waiters", WAITERS),
     )
 
@@ -143,7 +143,7 @@ def _side_filters(snapshot: LockSnapshot) -> list[FilterGroup]:
         )
 
     groups = [
-        group("kind", pgettext("of a lock", "kind"), {kind: kind_label(kind) for kind in KINDS}),
+        group("kind", pgettext("of a lock", "kind"), {kind: kind_label(kind) for kind in all_kinds()}),
         group("waiters", pgettext("of a lock", "waiters"), {"some": _("with waiters"), "none": _("without waiters")}),
     ]
     return [each for each in groups if each is not None]
@@ -164,7 +164,7 @@ def _query(query: LockQuery, **changed: Any) -> str:
 
 def kind_label(kind: str, role: str = "") -> str:
     """Return the label of a kind of resource, and of the holder's role."""
-    return str(KINDS[kind].role_labels.get(role) or KINDS[kind].label)
+    return str(all_kinds()[kind].role_labels.get(role) or all_kinds()[kind].label)
 
 
 def holder_text(holder: LeaseHolder) -> str:
@@ -222,7 +222,7 @@ def _queue(state: ResourceState) -> dict[str, Any]:
 def _wanted(row: tuple[int, QueuedWaiter, Resource]) -> str:
     """Return what a waiter waits for."""
     _at, waiter, resource = row
-    if KINDS[resource.kind].is_counted:
+    if all_kinds()[resource.kind].is_counted:
         text = ngettext("%(count)s permit", "%(count)s permits", waiter.permits)
         return text % {"count": number(waiter.permits)}
     return kind_label(resource.kind, waiter.role)
@@ -267,7 +267,7 @@ def _work_text(holder: LeaseHolder) -> str:
 
 
 def _kind_text(state: ResourceState, role: str) -> str:
-    if not KINDS[state.resource.kind].is_counted:
+    if not all_kinds()[state.resource.kind].is_counted:
         return kind_label(state.resource.kind, role)
     if state.limit is None:
         return _("semaphore, %(held)s held") % {"held": number(state.held)}
@@ -344,7 +344,7 @@ def _declared_name(declared: DeclaredName) -> Cell:
 
 
 def _declared_kind(declared: DeclaredName) -> str:
-    return str(KINDS_BY_COMPONENT[declared.component][0].label)
+    return str(kinds_of(declared.component)[0].label)
 
 
 _WAITERS: Table[tuple[int, QueuedWaiter, Resource]] = Table(

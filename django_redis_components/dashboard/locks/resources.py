@@ -3,23 +3,41 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from django_redis_components.core import keys
-from django_redis_components.core.leasing.scripted_kind import ScriptedKind
 from django_redis_components.core.settings import conf
-from django_redis_components.locks.group import GroupKind
-from django_redis_components.locks.lock import PlainKind
-from django_redis_components.locks.readwrite import ReadWriteKind
-from django_redis_components.semaphores.permits import PermitKind
 
-#: Kinds of resources by component, in the order of the page. The first of a component is that of its decorator.
-KINDS_BY_COMPONENT: dict[str, list[type[ScriptedKind]]] = {
-    "locks": [PlainKind, ReadWriteKind, GroupKind],
-    "semaphores": [PermitKind],
-}
-#: The same by what operators call them.
-KINDS = {kind.slug: kind for kinds in KINDS_BY_COMPONENT.values() for kind in kinds}
+if TYPE_CHECKING:
+    from django_redis_components.core.leasing.scripted_kind import ScriptedKind
+
+#: Components with resources, in the order of the page.
+COMPONENTS = ("locks", "semaphores")
+
+
+@functools.cache
+def kinds_of(component: str) -> tuple[type[ScriptedKind], ...]:
+    """Return the kinds of resources of a component, in the order of the page. The first is that of its decorator.
+
+    This imports the component, so a process that finds no resource of it does not.
+    """
+    if component == "locks":
+        from django_redis_components.locks.group import GroupKind
+        from django_redis_components.locks.lock import PlainKind
+        from django_redis_components.locks.readwrite import ReadWriteKind
+
+        return PlainKind, ReadWriteKind, GroupKind
+    from django_redis_components.semaphores.permits import PermitKind
+
+    return (PermitKind,)
+
+
+@functools.cache
+def all_kinds() -> dict[str, type[ScriptedKind]]:
+    """Return the kinds of all components, by what operators call them."""
+    return {kind.slug: kind for component in COMPONENTS for kind in kinds_of(component)}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, order=True)
@@ -27,7 +45,7 @@ class Resource:
     """Something that can be held.
 
     Attributes:
-        kind: one of `KINDS`.
+        kind: one of `all_kinds`.
         name: its name; for "group" one of the names of a `MultiLock` with a group.
         group: that group; "" for other kinds.
     """
@@ -38,16 +56,16 @@ class Resource:
 
     def lease_kind(self) -> ScriptedKind:
         """Return what makes the requests about it."""
-        return KINDS[self.kind].named(self.name, self.group)
+        return all_kinds()[self.kind].named(self.name, self.group)
 
 
 def resource_of_key(key: str) -> Resource | None:
     """Return the resource whose holder a key contains; None for other keys."""
     prefix = conf.settings().prefix
-    for component, kinds in KINDS_BY_COMPONENT.items():
+    for component in COMPONENTS:
         start = f"{prefix}:{component}:{{"
         if key.startswith(start):
-            for kind in kinds:
+            for kind in kinds_of(component):
                 if found := kind.holder_keys.fullmatch(key, len(start)):
                     return _validated(kind, found["name"], found.groupdict().get("group") or "")
     return None
@@ -55,7 +73,7 @@ def resource_of_key(key: str) -> Resource | None:
 
 def resource_from_form(data: Mapping[str, str]) -> Resource | None:
     """Return the resource that a form or a link names; None if invalid."""
-    kind = KINDS.get(data.get("kind", ""))
+    kind = all_kinds().get(data.get("kind", ""))
     if kind is None:
         return None
     return _validated(kind, data.get("name", ""), data.get("group", "") if kind.is_in_group else "")
@@ -70,7 +88,7 @@ def resources_named(name: str, group: str) -> list[Resource]:
     keys.validate_name(name)
     if group:
         keys.validate_name(group, "group")
-    return [Resource(name, kind.slug, group) for kind in KINDS.values() if kind.is_in_group == bool(group)]
+    return [Resource(name, kind.slug, group) for kind in all_kinds().values() if kind.is_in_group == bool(group)]
 
 
 def _validated(kind: type[ScriptedKind], name: str, group: str) -> Resource | None:

@@ -10,15 +10,14 @@ from django_redis_components.core import key_scan
 from django_redis_components.core.gather import GatherResult, gather, gather_values
 from django_redis_components.core.key_scan import Cursors
 from django_redis_components.core.leasing.holder import LeaseHolder
-from django_redis_components.core.leasing.scripted_kind import parse_states
 from django_redis_components.core.observability.declared_names import DeclaredName, declared_flow
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.locks import scan
 from django_redis_components.dashboard.locks.resources import (
-    KINDS_BY_COMPONENT,
     Resource,
+    kinds_of,
     resource_of_key,
     resources_named,
 )
@@ -185,9 +184,7 @@ def read_locks(query: LockQuery) -> Flow[LockSnapshot]:
 
 def _declared_resources(declared: list[DeclaredName]) -> list[Resource]:
     exact = (each for each in declared if each.is_exact)
-    return list(dict.fromkeys(Resource(each.name, KINDS_BY_COMPONENT[each.component][0].slug) for each in exact))[
-        :MAX_DECLARED
-    ]
+    return list(dict.fromkeys(Resource(each.name, kinds_of(each.component)[0].slug) for each in exact))[:MAX_DECLARED]
 
 
 def read_states(resources: list[Resource]) -> Flow[list[ResourceState]]:
@@ -208,6 +205,8 @@ def _state_or_error(resource: Resource, outcome: GatherResult) -> ResourceState:
 
 
 def _read_state(resource: Resource) -> Flow[ResourceState]:
+    from django_redis_components.core.leasing.scripted_kind import parse_states  # only where something is held
+
     kind = resource.lease_kind()
     [state] = parse_states((yield kind.inspect_call()))
     holders = tuple(

@@ -39,6 +39,8 @@ MAX_AHEAD_S = 10 * 365 * 86_400.0
 TIMEOUT_S = 2.0
 #: The name under which the outage of a connection is stored, beside those of the checks.
 _OUTAGE = "outage"
+#: The same of what the checks found before an outage: they continue with it, such as the growth of the memory.
+_BEFORE = "before_outage"
 #: The same of the seconds by which its server's clock is ahead of that of the dashboard's connection.
 _AHEAD = "ahead_s"
 
@@ -75,11 +77,13 @@ def watch_connections(facts: ProblemFacts) -> ProblemFacts:
     aliases, now = further_connections(facts.using), time.time()
     if not aliases:
         return facts
-    before = dict(facts.connections)
+    before = {alias: _before_outage(found) for alias, found in facts.connections.items()}
     at_home = _time_of(connections.client(facts.using), facts.using)
     outcomes = concurrently([partial(_watched, alias, before.get(alias, {}), at_home) for alias in aliases])
     found = {
-        alias: {_OUTAGE: _outage(outcome)} if isinstance(outcome, Exception) else outcome
+        alias: {_OUTAGE: _outage(outcome), _BEFORE: before.get(alias, {})}
+        if isinstance(outcome, Exception)
+        else outcome
         for alias, outcome in zip(aliases, outcomes, strict=True)
     }
     stored = json.dumps(
@@ -140,6 +144,12 @@ def _watched(alias: str, before: Mapping[str, Any], at_home: datetime) -> dict[s
         return {**found, _AHEAD: ahead.total_seconds()}
     except (RedisError, RedisComponentsError) as exc:
         return exc
+
+
+def _before_outage(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what the checks found when they could last be made."""
+    kept = found.get(_BEFORE, found)
+    return kept if isinstance(kept, Mapping) else {}
 
 
 def _time_of(client: SyncClient, alias: str) -> datetime:

@@ -17,6 +17,8 @@ from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOvervie
 
 #: Most replicas that are looked at.
 MAX_REPLICAS = 20
+#: Share of `maxclients` from which the number of connections is a problem.
+CLIENTS_SHARE = 0.8
 
 
 def server_problems(overview: TaskQueueOverview, loss: Any = None) -> Iterator[Problem]:
@@ -28,7 +30,7 @@ def server_problems(overview: TaskQueueOverview, loss: Any = None) -> Iterator[P
     info = overview.server
     if info:
         yield from _restart(info, overview, loss)
-        for check in (_disk, _snapshots, _memory, _replica, _replicas):
+        for check in (_disk, _snapshots, _memory, _clients, _replica, _replicas):
             yield from check(info, overview)
 
 
@@ -100,6 +102,17 @@ def _memory(info: Mapping[str, str], overview: TaskQueueOverview) -> Iterator[Pr
         }
         advice = _("When it is full, it rejects new tasks. Raise maxmemory, or remove data that is not needed.")
         yield Problem("memory", text, advice)
+
+
+def _clients(info: Mapping[str, str], overview: TaskQueueOverview) -> Iterator[Problem]:
+    count, most = integer(info, "connected_clients"), integer(info, "maxclients")
+    if most and count > most * CLIENTS_SHARE:
+        text = _("Redis has %(count)s of at most %(most)s connections.") % {
+            "count": number(count),
+            "most": number(most),
+        }
+        advice = _("It rejects further ones. Raise maxclients, or start fewer processes.")
+        yield Problem("clients", text, advice)
 
 
 def _replica(info: Mapping[str, str], overview: TaskQueueOverview) -> Iterator[Problem]:

@@ -57,7 +57,7 @@ class ProblemWatcher:
         Args:
             using: alias of the connection.
             runs_tasks: whether tasks run in this process. A new process has many to run, and the imports of its first
-                round take 0.2 s of processor time, so that round is not made earlier than the next ones.
+                round take 0.1 s of processor time, so that round is not made earlier than the next ones.
         """
         self._using, self._runs_tasks = using, runs_tasks
         self.id = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"

@@ -12,7 +12,7 @@ from django_redis_components.core.text import counted
 from django_redis_components.dashboard.json_data import page_data
 from django_redis_components.dashboard.locks.data import lock_data
 from django_redis_components.dashboard.locks.release import release
-from django_redis_components.dashboard.locks.resources import KINDS, Resource, resources_named
+from django_redis_components.dashboard.locks.resources import Resource, all_kinds, resources_named
 from django_redis_components.dashboard.locks.scan import cursors_from_text, cursors_to_text
 from django_redis_components.dashboard.locks.snapshot import (
     HolderState,
@@ -48,7 +48,7 @@ class Group(groups.CommandGroup):
         made["release"].add_argument(
             "--kind",
             default="",
-            choices=[slug for slug, kind in KINDS.items() if not kind.is_in_group],
+            choices=[slug for slug, kind in all_kinds().items() if not kind.is_in_group],
             help="required if several kinds have the name (default: any)",
         )
         for verb in ("list", "release"):
@@ -119,7 +119,7 @@ def describe(state: ResourceState) -> str:
     """Return what a release affects, in one sentence."""
     holders = ", ".join(_holder_text(holder) for holder in state.holders)
     waiters = counted(state.waiters, "waiter")
-    return f"{KINDS[state.resource.kind].noun} {state.resource.name!r} is held by {holders}, with {waiters}."
+    return f"{all_kinds()[state.resource.kind].noun} {state.resource.name!r} is held by {holders}, with {waiters}."
 
 
 def release_holders(state: ResourceState, using: str, author: str) -> CommandResult:
@@ -130,11 +130,11 @@ def release_holders(state: ResourceState, using: str, author: str) -> CommandRes
     text = f"Released {_noun(resource)} {resource.name!r}: {len(released)} of {counted(len(state.holders), 'holder')}."
     if released:
         return CommandResult(data, f"{text} Their code is not interrupted: it learns of it at its next call.")
-    return CommandResult(data, problem=f"{KINDS[resource.kind].noun} {resource.name!r} has other holders by now.")
+    return CommandResult(data, problem=f"{all_kinds()[resource.kind].noun} {resource.name!r} has other holders by now.")
 
 
 def _noun(resource: Resource) -> str:
-    return KINDS[resource.kind].noun.lower()
+    return all_kinds()[resource.kind].noun.lower()
 
 
 def _rows(state: ResourceState) -> list[tuple[str, ...]]:

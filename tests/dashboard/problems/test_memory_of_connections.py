@@ -105,6 +105,26 @@ def test_each_server_has_its_figures_growth_and_keys(
     assert other["measured_keys"] == other["keys"] == own_server.raw.dbsize()
 
 
+def test_growth_continues_after_an_outage(redis_server: Store, own_server: Store, root: Client, settings: Any) -> None:
+    def change_port(url: str) -> None:
+        settings.REDIS_COMPONENTS = components_settings(redis_server, other=url)
+        watch()
+
+    change_port(own_server.url)
+    key = keyspace.key("connections")
+    stored = json.loads(redis_server.raw.get(key))
+    hour_ago = [time.time() - 3_600, 1_000]
+    stored["other"]["memory"][1]["used"] = [hour_ago]
+    redis_server.raw.set(key, json.dumps(stored))
+
+    for url in (nowhere(), nowhere(), own_server.url):
+        change_port(url)
+
+    [other] = data(root)["connections"]
+    assert other["growth_per_hour"] > 0
+    assert json.loads(redis_server.raw.get(key))["other"]["memory"][1]["used"][0] == hour_ago
+
+
 def test_another_database_of_a_server_has_its_keys_only(redis_server: Store, root: Client, settings: Any) -> None:
     settings.REDIS_COMPONENTS = components_settings(redis_server, other=other_database(redis_server))
 

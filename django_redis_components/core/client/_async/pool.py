@@ -17,7 +17,7 @@ from redis.exceptions import DataError, RedisError, ResponseError
 
 from django_redis_components.core.client.budget import budget_left_s, spend
 from django_redis_components.core.client.event_loops import async_request_limit
-from django_redis_components.core.client.exceptions import NotConnected
+from django_redis_components.core.client.exceptions import MALFORMED, NotConnected
 from django_redis_components.core.client.transport import AsyncConnection
 from django_redis_components.core.protocol import CommandArgs
 
@@ -86,7 +86,7 @@ class AsyncConnectionPool:
             finally:
                 spend(time.monotonic() - started_at)
             await self._on_open(connection)
-        except RedisError as exc:
+        except (RedisError, *MALFORMED) as exc:
             connection.close()
             raise connection.connect_error(exc) from exc
         except BaseException:

@@ -18,7 +18,7 @@ from redis.exceptions import DataError, RedisError, ResponseError
 
 from django_redis_components.core.client.budget import budget_left_s, spend
 from django_redis_components.core.client.event_loops import sync_request_limit
-from django_redis_components.core.client.exceptions import NotConnected
+from django_redis_components.core.client.exceptions import MALFORMED, NotConnected
 from django_redis_components.core.client.transport import SyncConnection
 from django_redis_components.core.protocol import CommandArgs
 
@@ -87,7 +87,7 @@ class SyncConnectionPool:
             finally:
                 spend(time.monotonic() - started_at)
             self._on_open(connection)
-        except RedisError as exc:
+        except (RedisError, *MALFORMED) as exc:
             connection.close()
             raise connection.connect_error(exc) from exc
         except BaseException:

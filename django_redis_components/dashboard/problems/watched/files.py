@@ -16,7 +16,6 @@ from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.problems.facts import ProblemFacts
 from django_redis_components.dashboard.problems.problem import Problem
 from django_redis_components.dashboard.problems.watched.check import WatchedCheck
-from django_redis_components.files.channel import FileChannel, info_flow
 
 #: Most channels that are read, and most consumers of each.
 MAX_CHANNELS, MAX_CONSUMERS = 10, 8
@@ -27,8 +26,12 @@ WAITED_S = 60.0
 def read(facts: ProblemFacts) -> Flow[list[Any]]:
     """Return the channels whose producers wait, each with the time since when, and the consumer that is most behind."""
     before = {each["name"]: each["since"] for each in facts.watched.get("files") or []}
-    known = objects((yield from names_flow(FileChannel.catalog_kind)), FileChannel)
-    channels = [each for each in known if each.using == facts.using][:MAX_CHANNELS]
+    entries = yield from names_flow("FileChannel")
+    if not entries:
+        return []
+    from django_redis_components.files.channel import FileChannel, info_flow  # a site without channels needs none of it
+
+    channels = [each for each in objects(entries, FileChannel) if each.using == facts.using][:MAX_CHANNELS]
     outcomes = yield from gather([info_flow(each, 1, MAX_CONSUMERS) for each in channels])
     found, now = [], facts.at.timestamp()
     for info in (outcome.value for outcome in outcomes if outcome.value is not None):

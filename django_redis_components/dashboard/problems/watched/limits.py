@@ -9,15 +9,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_redis_components.core.command_line import command_line
+from django_redis_components.core.observability.catalog import entries_flow
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.problems.facts import ProblemFacts
 from django_redis_components.dashboard.problems.problem import Problem
 from django_redis_components.dashboard.problems.watched.check import WatchedCheck
-from django_redis_components.ratelimits.hit_counts import digest_of, read_counts
-from django_redis_components.ratelimits.limit import limits_flow
-from django_redis_components.ratelimits.limiter import HASH_PREFIX
 
 #: Most limits that are read, and the minutes whose hits are added up.
 MAX_LIMITS, MINUTES = 50, 5
@@ -31,8 +29,14 @@ def read(facts: ProblemFacts) -> Flow[list[Any]]:
     Each is a list: name, hits, denied hits, the key with most denials of the hour, its denials, id of the limit. All
     who see problems, and the receivers of notifications, get the hash of the key.
     """
-    limits = yield from limits_flow()
-    mine = {limit_id: limit for limit_id, limit in limits.items() if limit.using == facts.using}
+    entries = yield from entries_flow("RateLimit")
+    if not entries:
+        return []
+    from django_redis_components.ratelimits.hit_counts import digest_of, read_counts  # a site without limits needs none
+    from django_redis_components.ratelimits.limit import limits_of
+    from django_redis_components.ratelimits.limiter import HASH_PREFIX
+
+    mine = {limit_id: limit for limit_id, limit in limits_of(entries).items() if limit.using == facts.using}
     ids = list(mine)[:MAX_LIMITS]
     counts = (yield from read_counts(ids, denied=1)) if ids else {}
     found = []

@@ -10,15 +10,15 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from django_redis_components.core import keys
 from django_redis_components.core.protocol import Batch, Call, Flow, Read
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.problems.facts import ProblemFacts
 from django_redis_components.dashboard.problems.problem import Problem
 from django_redis_components.dashboard.problems.watched.check import WatchedCheck
-from django_redis_components.messaging import keyspace
-from django_redis_components.messaging.scripts import TOP_SENDER
-from django_redis_components.messaging.user_index import MAX_INDEXED
 
+#: Chats, and mailboxes, that are read: as many as the index has.
+MAX_READ = 1_000
 #: Newest messages of a log whose senders are counted, and the bytes after which no more are read: a chunk of ten may
 #: exceed them.
 MAX_NEWEST, MAX_NEWEST_BYTES = 100, 262_144
@@ -38,8 +38,12 @@ def read(facts: ProblemFacts) -> Flow[dict[str, Any]]:
     """
     before = facts.watched.get("messages") or {"at": 0.0, "sent": {}, "dropped": None}
     chats, owners = yield Batch(
-        [Read("ZREVRANGE", keyspace.index_key(kind), 0, MAX_INDEXED - 1) for kind in ("all", "mailboxes")]
+        [Read("ZREVRANGE", keys.key("messaging", "index", kind), 0, MAX_READ - 1) for kind in ("all", "mailboxes")]
     )
+    if not chats and not owners:
+        return {"at": facts.at.timestamp(), "sent": {}, "dropped": {}, "floods": [], "full": []}
+    from django_redis_components.messaging import keyspace  # a site without chats needs none of it
+
     requests = [Read("HMGET", keyspace.chat_key(chat.decode(), "meta"), "seq", "last_at") for chat in chats]
     requests += [Read("HMGET", keyspace.mailbox_key(owner.decode(), "meta"), "dropped") for owner in owners]
     replies = iter((yield Batch(requests)) if requests else [])
@@ -58,6 +62,8 @@ def read(facts: ProblemFacts) -> Flow[dict[str, Any]]:
 
 def top_sender(log: str) -> Call:
     """Return the request for the sender of most of the newest messages of a log."""
+    from django_redis_components.messaging.scripts import TOP_SENDER
+
     return TOP_SENDER(log=log, limit=MAX_NEWEST, max_bytes=MAX_NEWEST_BYTES)
 
 
@@ -102,7 +108,11 @@ def _floods(sent: dict[str, int], before: Any, facts: ProblemFacts) -> Flow[list
     flooded = heapq.nlargest(
         MAX_FOUND, [chat for chat in rates if rates[chat] >= FLOOD_PER_MINUTE], key=lambda chat: rates[chat]
     )
-    tops = (yield Batch([top_sender(keyspace.chat_key(chat, "log")) for chat in flooded])) if flooded else []
+    if not flooded:
+        return []
+    from django_redis_components.messaging import keyspace
+
+    tops = yield Batch([top_sender(keyspace.chat_key(chat, "log")) for chat in flooded])
     return [
         [chat, rates[chat], *((top[0].decode(errors="replace"), *top[1:3]) if isinstance(top, list) else ())]
         for chat, top in zip(flooded, tops, strict=True)
@@ -114,8 +124,12 @@ def _full(dropped: dict[str, int], before: dict[str, int] | None) -> Flow[list[A
     if before is None:
         return []
     owners = [owner for owner, last in dropped.items() if last > before.get(owner, 0)][:MAX_FOUND]
-    requests = [Read("XLEN", keyspace.mailbox_key(owner, "log")) for owner in owners]
-    return [list(each) for each in zip(owners, (yield Batch(requests)) if requests else [], strict=True)]
+    if not owners:
+        return []
+    from django_redis_components.messaging import keyspace
+
+    lengths = yield Batch([Read("XLEN", keyspace.mailbox_key(owner, "log")) for owner in owners])
+    return [list(each) for each in zip(owners, lengths, strict=True)]
 
 
 CHECK = WatchedCheck("messages", read, find, is_of_connection=True)

@@ -14,8 +14,6 @@ from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.problems.facts import ProblemFacts
 from django_redis_components.dashboard.problems.problem import Problem
 from django_redis_components.dashboard.problems.watched.check import WatchedCheck
-from django_redis_components.search import SearchIndex
-from django_redis_components.search.index import stats_flow
 
 #: Most indexes that are read.
 MAX_INDEXES = 20
@@ -26,8 +24,12 @@ WINDOW_S, MANY = 600.0, 200
 def read(facts: ProblemFacts) -> Flow[dict[str, Any]]:
     """Return for each index its searches without a result at some times of the last ten minutes, the latest last."""
     before = facts.watched.get("searches") or {}
-    known = objects((yield from names_flow(SearchIndex.catalog_kind)), SearchIndex)
-    indexes = [each for each in known if each.using == facts.using][:MAX_INDEXES]
+    entries = yield from names_flow("SearchIndex")
+    if not entries:
+        return {}
+    from django_redis_components.search.index import SearchIndex, stats_flow  # a site without indexes needs none of it
+
+    indexes = [each for each in objects(entries, SearchIndex) if each.using == facts.using][:MAX_INDEXES]
     outcomes = yield from gather([stats_flow(each) for each in indexes])
     now = facts.at.timestamp()
     return {

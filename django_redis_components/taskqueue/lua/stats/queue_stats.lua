@@ -27,59 +27,65 @@ local lease_ms = tonumber(ARGV[2])
 local CHUNK, WITH_ARRIVALS = 500, 50
 -- Groups of a queue whose first tasks are looked at, and turns in which they are looked for: some groups may be empty by now.
 local MAX_GROUPS, MAX_TURNS = 50, 500
+local call = redis.call -- looked up once, not for each of some thousand commands
 local ctx = new_context(base)
-local now_ms, oldest_ms = string.format("%.0f", ctx.now_ms), string.format("%.0f", ctx.now_ms - lease_ms)
+local now_ms, lost_ms = string.format("%.0f", ctx.now_ms), string.format("(%.0f", ctx.now_ms - lease_ms)
 local later_ms = "(" .. now_ms
-local queue_count = redis.call("ZCARD", base_key(ctx, K.queues))
+local queue_count = call("ZCARD", base_key(ctx, K.queues))
 local with_arrivals = not first or queue_count <= WITH_ARRIVALS
-local has_pauses = redis.call("EXISTS", base_key(ctx, K.paused)) == 1
+local has_pauses = call("EXISTS", base_key(ctx, K.paused)) == 1
 
 -- Return when the first task of a list was accepted; with tombstones, the first of 100 that was not cancelled.
 local function first_enqueued_us(list, tombstones)
   if tombstones == 0 then
-    return enqueued_us(ctx, redis.call("LINDEX", list, "0"))
+    return enqueued_us(ctx, call("LINDEX", list, "0"))
   end
-  for _, id in ipairs(redis.call("LRANGE", list, "0", "99")) do
-    local accepted_us, state = unpack(redis.call("HMGET", task_key(ctx, id), F.enqueued_at_us, F.state))
+  for _, id in ipairs(call("LRANGE", list, "0", "99")) do
+    local accepted_us, state = unpack(call("HMGET", task_key(ctx, id), F.enqueued_at_us, F.state))
     if accepted_us and state ~= S.cancelled then
       return tonumber(accepted_us)
     end
   end
 end
 
--- Return how many scheduled tasks there are, how many of them are due and how many retrying, and the earliest due time.
-local function scheduled_counts(prefix)
-  local scheduled = redis.call("ZCARD", prefix .. P.scheduled)
-  local first_ms = scheduled > 0 and tonumber(redis.call("ZRANGE", prefix .. P.scheduled, "0", "0", "WITHSCORES")[2])
+-- Return how many scheduled tasks there are, how many of them are due, and the earliest due time.
+local function scheduled_counts(scheduled)
+  local count = call("ZCARD", scheduled)
+  local first_ms = count > 0 and tonumber(call("ZRANGE", scheduled, "0", "0", "WITHSCORES")[2])
   if not first_ms then
-    return 0, 0, 0, 0
+    return 0, 0, 0
   end
-  local due = first_ms <= ctx.now_ms and redis.call("ZCOUNT", prefix .. P.scheduled, "-inf", now_ms) or 0
-  return scheduled, due, redis.call("ZCOUNT", prefix .. P.retrying, later_ms, "+inf"), math.ceil(first_ms)
+  return count, first_ms <= ctx.now_ms and call("ZCOUNT", scheduled, "-inf", now_ms) or 0, math.ceil(first_ms)
 end
 
 local function current_pause(queue)
-  local pause = has_pauses and redis.call("HGET", base_key(ctx, K.paused), queue)
+  local pause = has_pauses and call("HGET", base_key(ctx, K.paused), queue)
   return pause and not has_pause_ended(ctx, pause) and pause or ""
 end
 
--- Return how many tasks are requeued, prioritized, of groups, limited, running, unregistered and waiting. Most queues have none
--- of them, which one command tells.
+-- Return how many tasks are requeued, prioritized, of groups, limited, running, unregistered, waiting and retrying, and how
+-- many tombstones there are. Most queues have none of them, which one command tells.
 local function rare_counts(prefix)
   local requeued, priority, limited = prefix .. P.requeued, prefix .. P.priority, prefix .. P.limited
-  local grouped = prefix .. P.grouped
+  local grouped, retrying, tombstones = prefix .. P.grouped, prefix .. P.retrying, prefix .. P.tombstones
   local running, unregistered, waiting = prefix .. P.running, prefix .. P.unregistered, prefix .. P.waiting
-  if redis.call("EXISTS", requeued, priority, grouped, limited, running, unregistered, waiting) == 0 then
-    return 0, 0, 0, 0, 0, 0, 0
+  if call("EXISTS", requeued, priority, grouped, limited, running, unregistered, waiting, retrying, tombstones) == 0 then
+    return 0, 0, 0, 0, 0, 0, 0, 0, 0
   end
-  return redis.call("LLEN", requeued), redis.call("ZCARD", priority), redis.call("ZCARD", grouped),
-    redis.call("ZCARD", limited), redis.call("ZCARD", running), redis.call("ZCARD", unregistered), redis.call("ZCARD", waiting)
+  return call("LLEN", requeued), call("ZCARD", priority), call("ZCARD", grouped), call("ZCARD", limited),
+    call("ZCARD", running), call("ZCARD", unregistered), call("ZCARD", waiting), call("ZCOUNT", retrying, later_ms, "+inf"),
+    tonumber(call("GET", tombstones) or 0)
+end
+
+-- Return how many workers live. Most have none that is lost, so that the lost ones are counted faster than the others.
+local function live_workers(workers)
+  return call("ZCARD", workers) - call("ZCOUNT", workers, "-inf", lost_ms)
 end
 
 -- Return since when the oldest of the first tasks of groups waits, of the groups that have the next turns.
 local function oldest_grouped_us(queue)
   local oldest_us, groups = math.huge, 0
-  for _, group in ipairs(redis.call("ZRANGE", queue_key(ctx, queue, P.turns), 0, MAX_TURNS - 1)) do
+  for _, group in ipairs(call("ZRANGE", queue_key(ctx, queue, P.turns), 0, MAX_TURNS - 1)) do
     local since_us = first_since_us(ctx, queue, group)
     oldest_us = math.min(oldest_us, since_us or math.huge)
     groups = groups + (since_us and 1 or 0)
@@ -93,26 +99,27 @@ end
 -- What is empty is not looked into: most queues have tasks in a few states only.
 local function row(queue)
   local prefix = queue_key(ctx, queue, "")
-  local listed = redis.call("LLEN", prefix .. P.ready)
-  local requeued, prioritized, grouped, limited, running, unregistered, waiting = rare_counts(prefix)
-  local scheduled, due, retrying, first_ms = scheduled_counts(prefix)
+  local ready = prefix .. P.ready
+  local listed = call("LLEN", ready)
+  local requeued, prioritized, grouped, limited, running, unregistered, waiting, retrying, tombstones = rare_counts(prefix)
+  local scheduled, due, first_ms = scheduled_counts(prefix .. P.scheduled)
   local pending = listed + requeued + prioritized + grouped
-  local tombstones = pending > 0 and tonumber(redis.call("GET", prefix .. P.tombstones) or 0) or 0
-  local for_concurrency = limited > 0 and redis.call("ZLEXCOUNT", prefix .. P.limited, "[c", "(d") or 0
+  tombstones = pending > 0 and tombstones or 0
+  local for_concurrency = limited > 0 and call("ZLEXCOUNT", prefix .. P.limited, "[c", "(d") or 0
   local oldest_us = math.min(
-    listed > 0 and first_enqueued_us(prefix .. P.ready, tombstones) or math.huge,
+    listed > 0 and first_enqueued_us(ready, tombstones) or math.huge,
     requeued > 0 and first_enqueued_us(prefix .. P.requeued, tombstones) or math.huge,
-    prioritized > 0 and enqueued_us(ctx, redis.call("ZRANGE", prefix .. P.priority, "0", "0")[1]) or math.huge,
+    prioritized > 0 and enqueued_us(ctx, call("ZRANGE", prefix .. P.priority, "0", "0")[1]) or math.huge,
     due > 0 and first_ms * 1000 or math.huge,
     grouped > 0 and oldest_grouped_us(queue) or math.huge
   )
-  local latest, latest_us, newest_us = latest_arrivals(ctx, prefix .. P.ready, with_arrivals and listed or 0)
+  local latest, latest_us, newest_us = latest_arrivals(ctx, ready, with_arrivals and listed or 0)
   return {
     queue,
     pending + due + for_concurrency - tombstones,
     scheduled - due + limited - for_concurrency,
     running,
-    redis.call("ZCARD", prefix .. P.failed),
+    call("ZCARD", prefix .. P.failed),
     unregistered,
     oldest_us < math.huge and oldest_us or 0,
     first_ms,
@@ -122,8 +129,8 @@ local function row(queue)
     latest,
     latest_us,
     newest_us,
-    retrying,
-    redis.call("ZCOUNT", prefix .. P.workers, oldest_ms, "+inf"),
+    scheduled > 0 and retrying or 0,
+    live_workers(prefix .. P.workers),
   }
 end
 
@@ -140,11 +147,11 @@ end
 local next = 0
 if first then
   local following = first + CHUNK
-  list(redis.call("ZRANGE", base_key(ctx, K.queues), first, following - 1))
+  list(call("ZRANGE", base_key(ctx, K.queues), first, following - 1))
   next = queue_count > following and following or 0
 end
 if first == 0 then
-  list(redis.call("HKEYS", base_key(ctx, K.paused)))
+  list(call("HKEYS", base_key(ctx, K.paused)))
 end
 list({ unpack(ARGV, 3) })
 
@@ -154,5 +161,5 @@ for position, queue in ipairs(names) do
 end
 local workers = base_key(ctx, K.workers)
 return {
-  ctx.now_us, rows, next, redis.call("ZCARD", workers), redis.call("ZCOUNT", workers, oldest_ms, "+inf"),
+  ctx.now_us, rows, next, call("ZCARD", workers), live_workers(workers),
 }

@@ -12,6 +12,7 @@ local step = ARGV[1]
 local count = tonumber(ARGV[2])
 -- @include context
 
+local call = redis.call -- looked up once, not for each of some thousand commands
 local ctx = new_context(base)
 local latest = math.floor(ctx.now_ms / (step == P.minute and 60000 or 3600000))
 local parts, rows = {}, {}
@@ -21,7 +22,7 @@ end
 for index = 3, #ARGV do
   local row, prefix = { ARGV[index] }, queue_key(ctx, ARGV[index], "")
   for position, part in ipairs(parts) do
-    local counters = redis.call("GETRANGE", prefix .. part, "0", "415")
+    local counters = call("GETRANGE", prefix .. part, "0", "415")
     if counters ~= "" then
       row[#row + 1] = position - 1
       row[#row + 1] = counters
