@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 import ast
 import re
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
-from django.core.management import get_commands, load_command_class
+from django.core.management import get_commands
 
-from django_redis_components.management.redis.groups import GROUPS, GroupParser
-from tests.architecture.sources import PACKAGE, PACKAGE_DIR, ROOT, called_name, modules
+from django_redis_components.management import redis
+from django_redis_components.management.jobs.rebuilding import COMPARISONS
+from django_redis_components.management.redis.groups import GROUPS
+from tests.architecture.sources import PACKAGE_DIR, ROOT, called_name, modules
 
 #: Commands of the examples, of the tutorial, of other packages that guides name, and of Django.
 OTHERS = {"demo", "rush", "qcluster", "qinfo", "rqworker", "rundramatiq", "run_huey", "export_chats", "runserver"}
@@ -25,13 +27,9 @@ SHORT = re.compile(r"`redis ([a-z]+)(?: ([a-z]+(?:-[a-z]+)*))?[^`]*`")
 
 @cache
 def verbs_of(group: str) -> set[str]:
-    """Return the subcommands of a group; none if it has none."""
-    parser = load_command_class(PACKAGE, "redis").create_parser("manage.py", "redis")
-    groups = next(each for each in parser._actions if isinstance(each, argparse._SubParsersAction)).choices
-    found = groups[group]
-    assert isinstance(found, GroupParser)
-    found.load()
-    return {name for each in found._actions if isinstance(each, argparse._SubParsersAction) for name in each.choices}
+    """Return the subcommands of a group: its methods `perform_VERB`; none if it executes its command itself."""
+    found = import_module(f"{redis.__name__}.{group}").Group
+    return {name.removeprefix("perform_").replace("_", "-") for name in dir(found) if name.startswith("perform_")}
 
 
 def unknown_in(text: str) -> Iterator[str]:
@@ -47,7 +45,8 @@ def unknown_in(text: str) -> Iterator[str]:
 
 
 def _unknown(group: str, verb: str) -> Iterator[str]:
-    if group not in GROUPS or (verb and verbs_of(group) and verb not in verbs_of(group)):
+    known = {*COMPARISONS} if group == "search" else verbs_of(group) if group in GROUPS else set()
+    if group not in GROUPS or (verb and known and verb not in known):
         yield f"redis {group} {verb}"
 
 

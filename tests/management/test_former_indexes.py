@@ -77,7 +77,7 @@ def test_former_indexes_are_listed_with_what_rebuilds_them(former: Store) -> Non
 
     shown = run_command("redis", "migrate", "--dry-run", "--delete-former")
 
-    assert shown.startswith("COMPONENT     INDEX       STORED  READS  KEYS  NEW KEYS  REBUILD BY\n")
+    assert shown.startswith("COMPONENT     INDEX       STORED  READS  FORMER KEYS  NEW KEYS  REBUILD BY\n")
     assert "python manage.py redis migrate --delete-former" in shown
     assert "Nothing to convert." in shown
     assert keys_of(former) == before

@@ -156,12 +156,12 @@ def _advice(using: str, deleted: int) -> str:
 
 
 def _former_table(former: dict[FormerIndex, KeyCounts]) -> TextTable | None:
-    headers = ("COMPONENT", "INDEX", "STORED", "READS", "KEYS", "NEW KEYS", "REBUILD BY")
+    headers = ("COMPONENT", "INDEX", "STORED", "READS", "FORMER KEYS", "NEW KEYS", "REBUILD BY")
     rows = [
         (each.component, each.name, each.stored, each.reads, f"{keys.former:,}", f"{keys.new:,}", each.rebuild)
         for each, keys in former.items()
     ]
-    return TextTable(headers, rows, frozenset({"KEYS", "NEW KEYS"})) if rows else None
+    return TextTable(headers, rows, frozenset({"FORMER KEYS", "NEW KEYS"})) if rows else None
 
 
 def _count(migration: FormatMigration, client: SyncClient) -> int:
