@@ -57,5 +57,6 @@ $(VENV)/.installed-demo: setup.cfg pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/.installed-test: setup.cfg pyproject.toml | $(BIN)/python
+	@echo "Installing what tests and documentation need into $(VENV); the first time this takes some minutes"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo,docs,test]'
 	@touch $@ $(VENV)/.installed-demo

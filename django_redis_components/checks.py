@@ -35,6 +35,7 @@ drc.W050  the rate limit middleware is installed, but there are no rates
 drc.W054  all tasks of a name go to one shard of a spread queue
 drc.W056  a task has a backoff, but no second attempt
 drc.W070  the monitoring views answer everybody
+drc.W071  the monitoring views are on, and prometheus-client, which the metrics view needs, is not installed
 ========  ===============================================================================================
 """
 
@@ -42,6 +43,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import importlib.util
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -209,12 +211,20 @@ def check_throttles(app_configs: Sequence[AppConfig] | None = None, **_: Any) ->
 
 
 def check_monitoring(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
-    """Report monitoring views that need no token (drc.W070)."""
-    if conf.validation_errors() or not conf.settings().monitoring.public:
+    """Report monitoring views that need no token (drc.W070), and a metrics view without its package (drc.W071)."""
+    if conf.validation_errors():
         return []
-    text = 'REDIS_COMPONENTS["MONITORING"]["PUBLIC"] is True: everybody who reaches the views can read the metrics.'
-    hint = 'Set "TOKEN" and remove "PUBLIC", or silence drc.W070 if only the monitoring system can reach the views.'
-    return [Warning(text, hint=hint, id="drc.W070")]
+    monitoring = conf.settings().monitoring
+    found: list[CheckMessage] = []
+    if monitoring.public:
+        text = 'REDIS_COMPONENTS["MONITORING"]["PUBLIC"] is True: everybody who reaches the views can read the metrics.'
+        hint = 'Set "TOKEN" and remove "PUBLIC", or silence drc.W070 if only the monitoring system can reach the views.'
+        found.append(Warning(text, hint=hint, id="drc.W070"))
+    if (monitoring.public or monitoring.token is not None) and importlib.util.find_spec("prometheus_client") is None:
+        text = 'REDIS_COMPONENTS["MONITORING"] is set, but prometheus-client is not installed: metrics/ answers 501.'
+        hint = "pip install 'django-redis-components[prometheus]', or silence drc.W071 if only healthz/ is read."
+        found.append(Warning(text, hint=hint, id="drc.W071"))
+    return found
 
 
 def check_caches(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:

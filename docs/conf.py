@@ -61,6 +61,7 @@ napoleon_use_ivar = True
 
 html_theme = "furo"
 html_title = f"{project} {version}"
-html_static_path: list[str] = []
+html_static_path = ["_static"]
+html_css_files = ["narrow.css"]
 html_show_sphinx = False
 html_search_scorer = str(Path(__file__).parent / "_extensions" / "search_order.js")

@@ -9,6 +9,7 @@ from django_redis_components.analytics.dates import MAX_RANGE_DAYS, site_date
 from django_redis_components.analytics.estimate import Estimate
 from django_redis_components.analytics.pageviews import PageViews, view_count_flow
 from django_redis_components.analytics.safeguard import SAFEGUARD
+from django_redis_components.analytics.view_counters import page_name
 from django_redis_components.analytics.visitors import UniqueVisitors, visitor_count_flow
 from django_redis_components.core.arguments import check_int
 from django_redis_components.core.client import connections
@@ -19,15 +20,23 @@ T = TypeVar("T")
 
 
 def views_of(page: str, days: int, site: str | None) -> int | str:
-    """Return the views of a page in the last days; "" if they cannot be read."""
+    """Return the views of a page in the last days; "" if they cannot be read.
+
+    Raises:
+        TypeError, ValueError: an argument is not accepted.
+    """
     analytics = conf.settings().analytics
     start, end = _last_days(days)
     views = PageViews(site or analytics.site, using=analytics.using)
-    return _read("page views", view_count_flow(views, page, start, end))
+    return _read("page views", view_count_flow(views, page_name(page), start, end))
 
 
 def visitors_of(page: str, days: int, site: str | None) -> Estimate | str:
-    """Return the unique visitors of a page in the last days; "" if they cannot be read."""
+    """Return the unique visitors of a page in the last days; "" if they cannot be read.
+
+    Raises:
+        TypeError, ValueError: an argument is not accepted.
+    """
     analytics = conf.settings().analytics
     start, end = _last_days(days)
     visitors = UniqueVisitors(site or analytics.site, page=page, using=analytics.using)

@@ -44,22 +44,40 @@ class FormerIndex:
     rebuild: str
 
 
-def count_former(client: SyncClient, progress: Callable[[int], object]) -> dict[FormerIndex, int]:
-    """Return the indexes of former versions, each with the number of its keys. It looks at all keys of the server.
+@dataclasses.dataclass(frozen=True, slots=True)
+class KeyCounts:
+    """How many keys an index has.
+
+    Attributes:
+        former: in the former version.
+        new: in the version that this release reads; 0 if it was not rebuilt and nothing was written since.
+    """
+
+    former: int
+    new: int
+
+
+def count_former(client: SyncClient, progress: Callable[[int], object]) -> dict[FormerIndex, KeyCounts]:
+    """Return the indexes of former versions, each with its keys. It looks at all keys of the server.
 
     Args:
         progress: called with the number of keys that a step has looked at, about.
     """
-    counts = Counter(former for found in _former_keys(client, progress) for former, _ in found)
-    return dict(sorted(counts.items()))
+    former: Counter[FormerIndex] = Counter()
+    new: Counter[tuple[str, str]] = Counter()
+    for found in _keys_of_indexes(client, progress):
+        former.update(index for index, is_former, _ in found if is_former)
+        new.update((index.component, index.name) for index, is_former, _ in found if not is_former)
+    return {each: KeyCounts(former[each], new[each.component, each.name]) for each in sorted(former)}
 
 
 def delete_former(client: SyncClient, using: str, progress: Callable[[int], object]) -> int:
     """Delete them, and return the number of keys. See `count_former`."""
     deleted = 0
-    for found in _former_keys(client, progress):
-        delete_keys([key for _, key in found], using)
-        deleted += len(found)
+    for found in _keys_of_indexes(client, progress):
+        former = [key for _, is_former, key in found if is_former]
+        delete_keys(former, using)
+        deleted += len(former)
     return deleted
 
 
@@ -73,10 +91,15 @@ class RegisteredVersions:
 
     def former(self, key: str) -> FormerIndex | None:
         """Return the index of a key; None if this release or a newer one reads it, or if it is no key of an index."""
-        found = _KEY.fullmatch(key.removeprefix(self._start))
-        return self._former(found[1], found[2], found[3], found[4] or "") if found else None
+        index, is_former = self.index_of(key)
+        return index if is_former else None
 
-    def _former(self, component: str, name: str, version: str, stemmer: str) -> FormerIndex | None:
+    def index_of(self, key: str) -> tuple[FormerIndex | None, bool]:
+        """Return the index of a key, if it is the key of one, and whether its version is a former one."""
+        found = _KEY.fullmatch(key.removeprefix(self._start))
+        return self._index(found[1], found[2], found[3], found[4] or "") if found else (None, False)
+
+    def _index(self, component: str, name: str, version: str, stemmer: str) -> tuple[FormerIndex, bool]:
         stored = version + stemmer
         if component == "search":
             reads = self._searches.get(name)
@@ -92,15 +115,17 @@ class RegisteredVersions:
             is_of_model = isinstance(self._indexes.get(name), ModelIndex)
             command = command_line("rebuild_autocomplete", arguments=[name])
             rebuild = command if is_of_model else f"PrefixIndex({name!r}).rebuild(…)"
-        return FormerIndex(component, name, stored, reads, rebuild) if is_former else None
+        return FormerIndex(component, name, stored, reads, rebuild), is_former
 
 
-def _former_keys(client: SyncClient, progress: Callable[[int], object]) -> Iterator[list[tuple[FormerIndex, bytes]]]:
-    """Yield the keys of former indexes after each step of a scan."""
+def _keys_of_indexes(
+    client: SyncClient, progress: Callable[[int], object]
+) -> Iterator[list[tuple[FormerIndex, bool, bytes]]]:
+    """Yield the keys of indexes after each step of a scan: the index, whether its version is a former one, the key."""
     names, pattern = RegisteredVersions(), f"{escape_glob(conf.settings().prefix)}:[as]*:{{*}}:v*"
     for keys in scan_keys(client, pattern, progress):
-        found = ((names.former(key.decode(errors="backslashreplace")), key) for key in keys)
-        yield [(former, key) for former, key in found if former]
+        found = ((*names.index_of(key.decode(errors="backslashreplace")), key) for key in keys)
+        yield [(index, is_former, key) for index, is_former, key in found if index]
 
 
 def _number(version: str) -> tuple[int, ...]:

@@ -58,7 +58,7 @@ from __future__ import annotations
 from django_redis_components.core.model_changes import Drift
 from django_redis_components.search.arguments import Point
 from django_redis_components.search.documents import Document
-from django_redis_components.search.exceptions import SearchError
+from django_redis_components.search.exceptions import InvalidSearch, SearchError
 from django_redis_components.search.highlighting import TextPart
 from django_redis_components.search.index import SearchIndex, SearchInfo
 from django_redis_components.search.model_search import (
@@ -75,6 +75,7 @@ __all__ = [
     "Document",
     "Drift",
     "Hit",
+    "InvalidSearch",
     "ModelSearch",
     "ParsedQuery",
     "Point",

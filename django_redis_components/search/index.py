@@ -21,6 +21,7 @@ from django_redis_components.search.arguments import (
     check_id,
 )
 from django_redis_components.search.documents import Document, EncodedDocument, Text, differences, encode
+from django_redis_components.search.exceptions import InvalidSearch
 from django_redis_components.search.page import SearchPage
 from django_redis_components.search.query import ParsedQuery
 from django_redis_components.search.query_log import QueryStats, log_keys, log_query, read_stats
@@ -185,7 +186,8 @@ class SearchIndex(DeletableComponent):
             per_page: from 1 to 200.
 
         Raises:
-            ValueError, TypeError: an argument is not accepted.
+            InvalidSearch: the value of an argument is not accepted; a ValueError.
+            TypeError: the type of an argument is not accepted.
         """
         request = SearchRequest(query, order_by, filters, facets, prefix, near, within, page, per_page)
         self._record_use()
@@ -312,8 +314,11 @@ class SearchIndex(DeletableComponent):
         return SearchInfo(documents, terms_, round(float(length)), bool(is_rebuilding), bool(has_old_data))
 
     def _search(self, request: SearchRequest) -> Flow[SearchPage]:
-        parsed = self.parse(request.query, prefix=request.prefix)
-        call = request.call(self._root(), parsed, self._ttl_ms)
+        try:
+            parsed = self.parse(request.query, prefix=request.prefix)
+            call = request.call(self._root(), parsed, self._ttl_ms)
+        except ValueError as exc:
+            raise InvalidSearch(str(exc)) from exc
         if not parsed.groups:
             page = request.empty(parsed)
             return last.empty(parsed) if (last := request.instead_of(page)) else page

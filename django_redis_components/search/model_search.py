@@ -37,7 +37,7 @@ from django_redis_components.search.arguments import (
     check_id,
 )
 from django_redis_components.search.documents import Document
-from django_redis_components.search.exceptions import SearchError
+from django_redis_components.search.exceptions import InvalidSearch, SearchError
 from django_redis_components.search.index import SearchIndex, find_differences, scan_ids, write_documents
 from django_redis_components.search.page import SearchPage
 
@@ -130,7 +130,7 @@ class ModelSearch:
         )
 
     def search(self, query: str, **options: Any) -> SearchPage:
-        """See `SearchIndex.search`. A facet, filter or order that the class does not declare is a ValueError."""
+        """See `SearchIndex.search`. A facet, filter or order that the class does not declare is an InvalidSearch."""
         self._check_names(options)
         return self.index.search(query, **options)
 
@@ -254,7 +254,7 @@ class ModelSearch:
                 hint = f" Did you mean {near[0]!r}?" if near else ""
                 accepted = ", ".join(declared) or "none"
                 kind = type(self).__name__
-                raise ValueError(f"{what}: {short_repr(name)} is not declared by {kind}: {accepted}.{hint}")
+                raise InvalidSearch(f"{what}: {short_repr(name)} is not declared by {kind}: {accepted}.{hint}")
 
     def _keys_of(self, page: SearchPage) -> list[Any]:
         """Return the primary keys of a page in its order."""

@@ -5,17 +5,21 @@ Django's system checks import this module: a tag imports its component when it i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from django import template
+from django.template.defaultfilters import stringfilter
 from django.template.loader import render_to_string
+from django.utils.functional import Promise
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import ngettext
 
+from django_redis_components.core.arguments import short_repr
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
     from uuid import UUID
 
     from django import forms
@@ -24,6 +28,8 @@ if TYPE_CHECKING:
     from django_redis_components.dashboard.error_text import TracebackPart
     from django_redis_components.dashboard.links import Links
     from django_redis_components.search import SearchPage, TextPart
+
+T = TypeVar("T")
 
 register = template.Library()
 
@@ -49,6 +55,9 @@ def autocomplete(
     """
     from django_redis_components.autocomplete.widgets import AutocompleteInput, media
 
+    name, index = _text(name), _text(index)
+    if not name:
+        raise ValueError("name='': expected the name of the field, as in name=\"to\".")
     html_attrs = {"id": f"id_{name}", **{key.rstrip("_").replace("_", "-"): attrs[key] for key in attrs}}
     widget = AutocompleteInput(index, scope=scope)
     return format_html("{}{}", _media_once(context, _SEEN, media()), widget.render(name, value, html_attrs))
@@ -82,13 +91,19 @@ def sign_in_calendar(
     the calendar says so. Nothing is shown for None, which is the `pk` of an anonymous user.
 
     Raises:
+        TemplateSyntaxError: neither a user nor `days`.
         TypeError, ValueError: an argument is not accepted.
     """
     from django_redis_components.analytics import rendering
 
     if user_id is None and days is None:
         return SafeString("")
-    calendar = rendering.read_calendar("" if user_id is None else user_id, site, year, days)
+    if user_id == "" and days is None:
+        raise template.TemplateSyntaxError(
+            'The tag "sign_in_calendar" has no user, or an empty one: name it, as in {% sign_in_calendar '
+            "request.user.pk %}, or pass the days that SignIns.ayear returned, as in {% sign_in_calendar days=days %}."
+        )
+    calendar = rendering.read_calendar("" if user_id is None else user_id, _text(site), year, days)
     html = render_to_string(rendering.CALENDAR_TEMPLATE, rendering.calendar_context(calendar))
     return format_html("{}{}", _media_once(context, _CALENDAR_SEEN, rendering.media()), html)
 
@@ -112,10 +127,14 @@ def page_views(context: template.Context, page: str | None = None, days: int = 1
 
     Returns:
         "" if Redis is unavailable, which is logged.
+
+    Raises:
+        TemplateSyntaxError: no page is named, and the context has no request.
+        TypeError, ValueError: an argument is not accepted.
     """
     from django_redis_components.analytics.page_counts import views_of
 
-    return views_of(_page(context, page), days, site)
+    return views_of(_page(context, page), days, _text(site))
 
 
 @register.simple_tag(takes_context=True)
@@ -129,7 +148,7 @@ def page_visitors(
     """
     from django_redis_components.analytics.page_counts import visitors_of
 
-    return visitors_of(_page(context, page), days, site)
+    return visitors_of(_page(context, page), days, _text(site))
 
 
 @register.simple_tag
@@ -139,44 +158,55 @@ def highlight(page: SearchPage, text: str, max_chars: int | None = None) -> Safe
     Args:
         page: what `SearchIndex.search` returned.
         max_chars: length of a snippet around the matches; None for the whole text.
+
+    Raises:
+        TypeError, ValueError: an argument is not accepted.
     """
+    if not hasattr(page, "highlight"):
+        raise TypeError(f"page={short_repr(page)}: expected what SearchIndex.search returned.")
     parts = page.highlight(str(text), max_chars)
     return format_html_join("", "{}{}{}", (_marked(part) for part in parts))
 
 
-@register.filter
-def drc_number(value: int) -> str:
-    """A whole number with thousands separators: ``{{ count|drc_number }}``."""
+def _format(name: str, value: float | None) -> str:
+    """Format a number; None is a dash, and what is no number stays as it is, as filters of Django leave it."""
     from django_redis_components.dashboard import formats
+    from django_redis_components.dashboard.elements import NO_VALUE
 
-    return formats.number(value)
+    if value is None:
+        return NO_VALUE
+    try:
+        return str(getattr(formats, name)(value))
+    except (TypeError, ValueError, OverflowError):
+        return str(value)
 
 
 @register.filter
-def drc_percent(share: float) -> str:
+def drc_number(value: int | None) -> str:
+    """A whole number with thousands separators: ``{{ count|drc_number }}``. None is a dash, here and in the others."""
+    return _format("number", value)
+
+
+@register.filter
+def drc_percent(share: float | None) -> str:
     """A ratio as a percentage with two decimal places: ``{{ share|drc_percent }}``."""
-    from django_redis_components.dashboard import formats
-
-    return formats.percent(share)
+    return _format("percent", share)
 
 
 @register.filter
-def drc_age(seconds: float) -> str:
+def drc_age(seconds: float | None) -> str:
     """A duration in its two largest units, "2 h 5 min": ``{{ seconds|drc_age }}``."""
-    from django_redis_components.dashboard import formats
-
-    return formats.age(seconds)
+    return _format("age", seconds)
 
 
 @register.filter
-def drc_duration(seconds: float) -> str:
+def drc_duration(seconds: float | None) -> str:
     """A short duration with about two digits, "23 ms", "1.4 s": ``{{ seconds|drc_duration }}``."""
-    from django_redis_components.dashboard import formats
-
-    return formats.duration(seconds)
+    return _format("duration", seconds)
 
 
 @register.filter
+@stringfilter
 def drc_class(path: str) -> str:
     """The path of a class, without the module of built-in ones: ``{{ exception_class_path|drc_class }}``."""
     return path.removeprefix("builtins.")
@@ -189,6 +219,7 @@ def drc_task_class(links: Links | None, name: str) -> str:
 
 
 @register.filter
+@stringfilter
 def drc_traceback(text: str) -> SafeString:
     """A traceback as HTML, with the lines where it failed marked: ``{{ traceback|drc_traceback }}``.
 
@@ -205,15 +236,20 @@ def drc_moment(at: datetime | None, now: datetime) -> SafeString | str:
     from django_redis_components.dashboard import formats
     from django_redis_components.dashboard.elements import NO_VALUE
 
-    if at is None:
-        return NO_VALUE
+    if not isinstance(at, datetime):
+        return NO_VALUE if at is None else str(at)
     found = formats.timestamp(at, now)
     return format_html('<time datetime="{}" title="{}">{}</time>', found.iso, found.title, found.text)
 
 
+def _text(value: T) -> T | str:
+    """Return a translation or URL that is made when it is read, as text; other values as they are."""
+    return str(value) if isinstance(value, Promise) else value
+
+
 def _page(context: template.Context, page: str | None) -> str:
     if page is not None:
-        return page
+        return _text(page)
     if "request" not in context:
         raise template.TemplateSyntaxError(
             "The tag has no page and the context has no request: name a page, or add the context processor "

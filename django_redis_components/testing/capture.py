@@ -57,7 +57,8 @@ class inline(_TaskCapture):  # noqa: N801 - used as a function is
     """Run each task in this thread when it is enqueued, without Redis.
 
     Arguments and return values are converted to JSON and back. Retries follow without a delay, and delayed tasks run
-    immediately. The object is the sequence of the enqueued tasks (`SentTasks`); their results can be read.
+    immediately. The object is the sequence of the enqueued tasks (`SentTasks`); their results can be read
+    inside the block: after it, `refresh` and `get` ask the server, which does not have them.
 
     Args:
         raise_errors: whether `enqueue` raises the exception of a task that failed for good. The result records it in

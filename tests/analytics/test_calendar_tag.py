@@ -10,8 +10,9 @@ from uuid import UUID
 
 import pytest
 from django.contrib.auth.models import AnonymousUser
-from django.template import Context, Engine
+from django.template import Context, Engine, TemplateSyntaxError
 from django.utils import timezone, translation
+from django.utils.translation import gettext_lazy
 
 from django_redis_components.analytics import SignIns
 from django_redis_components.analytics.year_calendar import year_calendar
@@ -52,6 +53,28 @@ def test_days_of_the_user_are_shown(store: Store) -> None:
 
 def test_anonymous_visitor_gets_nothing(redis_server: Store) -> None:
     assert render("{% sign_in_calendar user.pk year=2025 %}|", user=AnonymousUser()) == "|"
+
+
+@pytest.mark.parametrize("source", ["{% sign_in_calendar %}", "{% sign_in_calendar missing year=2025 %}"])
+def test_tag_without_a_user_says_what_it_takes(source: str) -> None:
+    with pytest.raises(
+        TemplateSyntaxError, match=r"has no user.*\{% sign_in_calendar request\.user\.pk %\}.*days=days"
+    ):
+        render(source)
+
+
+@pytest.mark.parametrize("days", ["", "abc", 5, [True]])
+def test_days_that_are_not_those_of_the_year_raise(days: object) -> None:
+    with pytest.raises(ValueError, match=r"^days=.*: expected the 365 of 2025, as SignIns\.ayear returns them\.$"):
+        render("{% sign_in_calendar days=days year=2025 %}", days=days)
+
+
+def test_site_may_be_a_lazy_text(redis_server: Store) -> None:
+    SignIns("check-in").sign_in(7, at=date(2025, 2, 3))
+
+    html = render("{% sign_in_calendar 7 site=site year=2025 %}", site=gettext_lazy("check-in"))
+
+    assert html.count("drc-day-on") == 1
 
 
 def test_svg_has_title_and_description_and_no_inline_style_or_script(redis_server: Store) -> None:

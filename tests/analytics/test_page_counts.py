@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.template import Context, RequestContext, Template, TemplateSyntaxError
 from django.test import RequestFactory
+from django.utils.translation import gettext_lazy
 
 from django_redis_components.analytics import PageViews, UniqueVisitors, safeguard
 from django_redis_components.analytics.dates import site_date
@@ -65,3 +66,20 @@ def test_tag_needs_a_page_or_a_request() -> None:
 def test_invalid_days_raise(days: object) -> None:
     with pytest.raises((TypeError, ValueError), match=rf"^days={days}: expected an integer from 1 to 400\.$"):
         render(f"{{% page_views days={days} %}}")
+
+
+@pytest.mark.parametrize("tag", ["page_views", "page_visitors"])
+@pytest.mark.parametrize("page", ["", 5])
+def test_invalid_page_raises(tag: str, page: object) -> None:
+    with pytest.raises((TypeError, ValueError), match=rf"^page={page!r}: expected a "):
+        render(f"{{% {tag} page %}}", page=page)
+
+
+@pytest.mark.parametrize("tag", ["page_views", "page_visitors"])
+def test_page_and_site_may_be_lazy_texts(redis_server: Store, tag: str) -> None:
+    PageViews("shop").hit("/items/7/", at=site_date())
+    UniqueVisitors("shop", page="/items/7/").add("anna", at=site_date())
+
+    found = render(f"{{% {tag} page site=site %}}", page=gettext_lazy("/items/7/"), site=gettext_lazy("shop"))
+
+    assert found == "1"

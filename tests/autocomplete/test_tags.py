@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from django.template import Context, Engine, TemplateSyntaxError
+from django.utils.translation import gettext_lazy
 
 from django_redis_components.autocomplete import PrefixIndex, Suggestion, UnknownIndex, register
 from tests.support import Store
@@ -51,6 +52,21 @@ def test_tag_begins_with_a_suggestion_or_an_id(redis_server: Store) -> None:
         rendered = render(source, value=value)
         assert 'value="Émile Zola"' in rendered
         assert 'name="to-id" value="1"' in rendered
+
+
+def test_name_index_and_attributes_may_be_lazy_texts() -> None:
+    lazy = {"name": gettext_lazy("to"), "index": gettext_lazy("contacts"), "hint": gettext_lazy("A name")}
+
+    rendered = render("{% autocomplete name=name index=index placeholder=hint %}", **lazy)
+
+    assert '<input type="text" name="to"' in rendered
+    assert 'id="id_to"' in rendered
+    assert 'placeholder="A name"' in rendered
+
+
+def test_empty_name_of_the_field_raises() -> None:
+    with pytest.raises(ValueError, match=r"^name='': expected the name of the field"):
+        render('{% autocomplete name=missing index="contacts" %}')
 
 
 def test_tag_signs_a_scope() -> None:

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from tests.support.missing import skip_missing
 from tests.support.waiting import TIMEOUT_S
 
 #: Debian's browser. Playwright's own would have to be downloaded.
-CHROMIUM = Path("/usr/bin/chromium")
+CHROMIUM = Path(shutil.which("chromium") or "/usr/bin/chromium")
 
 #: Chromium's own user interface: each context would draw two pages of its address bar, which no test reads, for half of
 #: the processor time of a test, and keep a process for a next page.

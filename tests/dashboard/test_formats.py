@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 
 import pytest
+from django.template import Context, Template
 from django.utils import timezone, translation
 
 from django_redis_components.dashboard import formats
@@ -98,3 +99,20 @@ def test_days_are_written_as_the_language_writes_them() -> None:
         assert (formats.day_long(day), formats.day_short(day)) == ("Nov. 5, 2026", "Nov 5")
     with translation.override("zh-hans"):
         assert (formats.day_long(day), formats.day_short(day)) == ("2026年11月5日", "11月5日")
+
+
+@pytest.mark.parametrize("name", ["number", "percent", "age", "duration"])
+def test_filters_leave_what_is_no_number_as_it_is(name: str) -> None:
+    template = Template(f"{{% load redis_components %}}{{{{ value|drc_{name} }}}}")
+
+    shown = [template.render(Context({"value": value})) for value in ("", "n/a", "<b>", None)]
+
+    assert shown == ["", "n/a", "&lt;b&gt;", "–"]
+
+
+@pytest.mark.parametrize("name", ["class", "traceback", "moment:now"])
+@pytest.mark.parametrize("value", ["", None])
+def test_filters_of_text_and_time_take_a_missing_value(name: str, value: object) -> None:
+    source = f"{{% load redis_components %}}{{{{ value|drc_{name}|default:'' }}}}"
+
+    Template(source).render(Context({"value": value, "now": AT}))

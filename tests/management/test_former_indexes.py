@@ -77,7 +77,7 @@ def test_former_indexes_are_listed_with_what_rebuilds_them(former: Store) -> Non
 
     shown = run_command("redis", "migrate", "--dry-run", "--delete-former")
 
-    assert shown.startswith("COMPONENT     INDEX       STORED  READS  NUMBER OF KEYS  REBUILD BY\n")
+    assert shown.startswith("COMPONENT     INDEX       STORED  READS  FORMER KEYS  NEW KEYS  REBUILD BY\n")
     assert "python manage.py redis migrate --delete-former" in shown
     assert "Nothing to convert." in shown
     assert keys_of(former) == before
@@ -90,6 +90,19 @@ def test_former_indexes_are_listed_with_what_rebuilds_them(former: Store) -> Non
         ("search", "auth.user", "v3", 2, "python manage.py rebuild_search auth.user"),
         ("search", "notes", "v1", 1, "SearchIndex('notes').rebuild(…)"),
     ]
+
+
+def test_listing_tells_which_index_was_rebuilt(former: Store) -> None:
+    def new_keys() -> dict[str, int]:
+        rows = command_data("redis", "migrate", "--dry-run")["indexes"]
+        return {f"{row['component']} {row['name']}": row["new_keys"] for row in rows}
+
+    before = new_keys()
+    search.registered()[0].index.add(1, {"username": "anna"})
+
+    assert (before["search auth.user"], before["autocomplete members"]) == (0, 0)
+    assert before["search notes"] > 0, "the test has written to it"
+    assert new_keys()["search auth.user"] > 0
 
 
 def test_former_indexes_are_deleted_after_a_confirmation(former: Store, monkeypatch: pytest.MonkeyPatch) -> None:

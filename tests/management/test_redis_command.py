@@ -68,6 +68,17 @@ def manage(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.parametrize("component", ["search", "autocomplete"])
+@pytest.mark.parametrize("verb", ["check", "repair"])
+def test_command_that_rebuilds_names_the_one_that_compares(component: str, verb: str) -> None:
+    with pytest.raises(CommandError) as raised:
+        call_command(f"rebuild_{component}", f"--{verb}")
+
+    assert str(raised.value).endswith(
+        f"unrecognized arguments: --{verb}. To compare indexes, run: python manage.py redis {component} {verb}"
+    )
+
+
 def test_each_module_is_a_group_and_each_group_is_a_module() -> None:
     assert {module.name for module in pkgutil.iter_modules(redis.__path__)} == {*GROUPS, "groups"}
     assert set(READS) == set(GROUPS)

@@ -153,3 +153,11 @@ def test_page_marks_its_query_and_the_tag_escapes(store: Store) -> None:
     html = template.render(Context({"page": page, "text": "a <b>cat</b>"}))
     assert html.startswith("a &lt;b&gt;<mark>cat</mark>&lt;/b&gt;|")
     assert "<b>" not in html
+
+
+@pytest.mark.parametrize("page", ["", None, 5])
+def test_tag_refuses_what_is_no_result_of_a_search(page: object) -> None:
+    template = Template("{% load redis_components %}{% highlight page 'a cat' %}")
+
+    with pytest.raises(TypeError, match=rf"^page={page!r}: expected what SearchIndex\.search returned\.$"):
+        template.render(Context({"page": page}))

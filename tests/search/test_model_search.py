@@ -26,7 +26,16 @@ from django.utils.translation import gettext_lazy
 from django_redis_components import autocomplete
 from django_redis_components.autocomplete import ModelIndex
 from django_redis_components.checks import check_indexes
-from django_redis_components.search import Document, Drift, ModelSearch, SearchIndex, register, registered, unregister
+from django_redis_components.search import (
+    Document,
+    Drift,
+    InvalidSearch,
+    ModelSearch,
+    SearchIndex,
+    register,
+    registered,
+    unregister,
+)
 from django_redis_components.search.index import scan_ids
 from tests.support import Store, run_async, run_together
 from tests.support.processes import Children
@@ -108,7 +117,7 @@ def test_many_to_many_field_is_read_and_followed_without_being_a_declared_relati
     ],
 )
 def test_search_by_an_undeclared_name_is_refused(users: Users, options: dict[str, Any], text: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(text)):
+    with pytest.raises(InvalidSearch, match=re.escape(text)):
         users.search("anna", **options)
 
 

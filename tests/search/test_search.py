@@ -10,7 +10,7 @@ import pytest
 from django.core.paginator import Paginator
 from django.template import engines
 
-from django_redis_components.search import Hit, ParsedQuery, SearchIndex
+from django_redis_components.search import Hit, InvalidSearch, ParsedQuery, SearchIndex
 from tests.support import Store, run_async, run_together
 
 DOCUMENTS = {
@@ -508,3 +508,36 @@ def test_page_of_a_request_is_that_of_django(redis_server: Store, text: str | No
 
     assert (page.number, page.ids) == (expected.number, expected.object_list)
     assert index.search("the", page=text).number == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"order_by": ""},
+        {"order_by": "-"},
+        {"order_by": "x" * 1_000},
+        {"order_by": {"price": float("inf")}},
+        {"order_by": "distance"},
+        {"filters": {"kind": "a\0"}},
+        {"filters": {"kind": ""}},
+        {"filters": {"a=b": "x"}},
+        {"facets": ["a=b\n"]},
+        {"near": (200.0, 95.0)},
+        {"within": -1},
+        {"page": 0},
+        {"per_page": 201},
+    ],
+    ids=str,
+)
+def test_value_that_a_visitor_may_choose_is_refused_by_one_exception(options: dict[str, Any]) -> None:
+    for query in ("lamp", ""):
+        with pytest.raises(InvalidSearch) as raised:
+            SearchIndex("items").search(query, **options)
+
+        assert isinstance(raised.value, ValueError)
+        assert str(raised.value)
+
+
+@pytest.mark.parametrize("query", ["\0", "x" * 100_000, '"', "-", "title:", "OR OR", "\ud800", "( ) * ~ \n"])
+def test_any_query_of_a_visitor_is_accepted(redis_server: Store, query: str) -> None:
+    assert SearchIndex("items").search(query, prefix=True).ids == []

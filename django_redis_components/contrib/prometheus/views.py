@@ -14,14 +14,19 @@ from django_redis_components.dashboard.monitoring_access import access_of, refus
 @never_cache
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Respond with the metrics in the text format that the request accepts; 404 unless the settings allow it."""
+    """Respond with the metrics in the text format that the request accepts.
+
+    Returns:
+        404 unless the settings allow it, 401 without the token, 501 if prometheus-client is not installed.
+    """
     if access_of(request) is None:
         return refusal()
     try:
         from prometheus_client import CollectorRegistry
         from prometheus_client.exposition import choose_encoder
-    except ModuleNotFoundError as exc:
-        raise missing_extra("The metrics view", "prometheus-client", "prometheus") from exc
+    except ModuleNotFoundError:
+        reason = missing_extra("The metrics view", "prometheus-client", "prometheus")
+        return HttpResponse(f"501 Not Implemented: {reason}\n", "text/plain", status=501)
     registry = CollectorRegistry()
     registry.register(RedisComponentsCollector())
     encode, content_type = choose_encoder(request.headers.get("Accept", ""))

@@ -115,10 +115,11 @@ def moment(at: float) -> datetime:
 
 
 def _read(using: str) -> Flow[Incidents]:
-    state, resolved, facts = yield from gather_values([read_state(using), read_resolved(using), _read_facts(using)])
+    parts = [read_state(using), read_resolved(using), _read_facts(using)]
+    state, resolved, (facts, started) = yield from gather_values(parts)
     open_incidents = sorted(state.incidents.values(), key=lambda each: (each.severity != "critical", -each.started_at))
     channels = [_channel(name, state) for name in channel_names()]
-    return Incidents(open_incidents, resolved, channels, is_watched(facts), last_round_at(facts))
+    return Incidents(open_incidents, resolved, channels, is_watched(facts, started), last_round_at(facts))
 
 
 def _checked(checked_at: float | None, at: datetime) -> str:
@@ -132,8 +133,9 @@ def _checked(checked_at: float | None, at: datetime) -> str:
     return text % {"time": formats.timestamp(moment(checked_at), at).text, "age": age}
 
 
-def _read_facts(using: str) -> Flow[bytes | None]:
-    stored: bytes | None = yield Read("GET", keyspace.key("facts", using))
+def _read_facts(using: str) -> Flow[list[bytes | None]]:
+    """Read what the checks have found, and whether a process has started to watch."""
+    stored: list[bytes | None] = yield Read("MGET", keyspace.key("facts", using), keyspace.key("starting", using))
     return stored
 
 

@@ -166,15 +166,23 @@ def read_watched(
         shard: of which it was found; None: the home shard, and the connection as a whole.
     """
     key = keyspace.key(keyspace.of_shard("facts", shard), using)
-    others = keyspace.key("connections", using)
-    facts, incidents, of_connections = yield Read("MGET", key, keyspace.key("incidents", using), others)
+    others, starting = keyspace.key("connections", using), keyspace.key("starting", using)
+    facts, incidents, of_connections, started = yield Read(
+        "MGET", key, keyspace.key("incidents", using), others, starting
+    )
     found = recent_of_connections(of_connections) if shard is None else {}
-    return recent_of(facts), parse_state(incidents), is_watched(facts), found
+    return recent_of(facts), parse_state(incidents), is_watched(facts, started), found
 
 
-def is_watched(stored: bytes | None) -> bool:
-    """Return whether what checks have found is from the last minute, or `WATCH` is off."""
-    return not conf.settings().dashboard.watch or bool(recent_of(stored, UNWATCHED_S))
+def is_watched(stored: bytes | None, started: bytes | None) -> bool:
+    """Return whether what checks have found is from the last minute, or a process makes its first round soon, or
+    `WATCH` is off.
+
+    Args:
+        stored: what they have found.
+        started: what a process has written that has started lately.
+    """
+    return not conf.settings().dashboard.watch or started is not None or bool(recent_of(stored, UNWATCHED_S))
 
 
 def recent_of(stored: bytes | None, within_s: float = STALE_S) -> dict[str, Any]:

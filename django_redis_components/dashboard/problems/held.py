@@ -14,13 +14,15 @@ class HeldData:
     Attributes:
         run_id: of the server; another one after a restart.
         queues, tasks: how many.
-        loss: the last loss, or None: at (seconds since the epoch), queues, tasks, is_restart.
+        loss: the last loss, or None: at (seconds since the epoch), queues, tasks, keys, is_restart.
+        keys: keys of each other component with data, as the check of the memory has counted them.
     """
 
     run_id: str
     queues: int
     tasks: int
     loss: dict[str, Any] | None = None
+    keys: dict[str, int] = dataclasses.field(default_factory=dict)
 
     def encode(self) -> str:
         """Return it as JSON."""
@@ -42,4 +44,8 @@ class HeldData:
         if type(self.run_id) is not str or type(loss) is not dict:
             return False
         lost = [loss.get(name) for name in ("at", "queues", "tasks")] if loss else []
-        return all(type(each) in (int, float) for each in (self.queues, self.tasks, *lost))
+        keys = [self.keys, loss.get("keys", {})]
+        if any(type(each) is not dict for each in keys):
+            return False
+        counts = [count for each in keys for count in each.values()]
+        return all(type(each) in (int, float) for each in (self.queues, self.tasks, *lost, *counts))

@@ -125,7 +125,7 @@ def _remember(facts: ProblemFacts, remembered: HeldData | None, found: dict[str,
     client = connections.client(facts.using) if is_home else prompt_client(facts.shard)
     stored = client.execute(Read("GET", key))
     is_lost = stored is None and remembered is not None  # not if another version has written what is stored
-    held = held_data(facts.queues, HeldData.parse(stored) or remembered, is_lost=is_lost)
+    held = held_data(facts.queues, HeldData.parse(stored) or remembered, is_lost=is_lost, memory=found.get("memory"))
     found["data_loss"] = held.loss
     client.execute(Command("SET", key, held.encode(), retry=True))
     return held

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 #: Seconds between two rounds, before the first one of a process without tasks, and the lease of the active process.
 ROUND_S, FIRST_ROUND_S, LEASE_S = 15.0, 2.0, 45.0
+#: Seconds after the start of a process in which pages expect its first round.
+STARTING_S = 30
 #: Seconds that a process which stops waits for the release of its lease.
 STOP_S = 1.0
 #: Seconds for which Redis must be away until the process that was active announces it.
@@ -97,6 +99,7 @@ class ProblemWatcher:
 
     def _run(self) -> None:
         errors = RepeatedErrorLog(logger, "The watching thread")
+        self._announce_start()
         pause_s = random.uniform(0.8, 1.0) * ROUND_S if self._runs_tasks else random.uniform(0.1, 1.0) * FIRST_ROUND_S
         while not self._stopped.wait(pause_s):
             try:
@@ -107,6 +110,14 @@ class ProblemWatcher:
             finally:
                 close_databases()
             pause_s = random.uniform(0.8, 1.0) * ROUND_S
+
+    def _announce_start(self) -> None:
+        """Have pages know that this process watches, which its first round shows only later."""
+        try:
+            key = keyspace.key("starting", self._using)
+            connections.client(self._using).execute(Command("SET", key, self.id, "EX", STARTING_S, retry=True))
+        except (RedisError, RedisComponentsError) as exc:
+            logger.debug("The start of the watching process was not announced: %s", exc)
 
     def _take_lease(self) -> bool:
         """Take or renew the lease; return whether this process has it. One that stops leaves it to another."""

@@ -22,7 +22,7 @@ class Command(OperatorCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the arguments."""
-        add_names(parser)
+        add_names(parser, "autocomplete")
         add_common(parser, using=USING)
 
     def perform(self, options: dict[str, Any]) -> CommandResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -10,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 from django.core.management.base import CommandError, CommandParser
 from django.db.models import QuerySet
 
+from django_redis_components.core.command_line import command_line
 from django_redis_components.core.model_changes import Drift
 from django_redis_components.core.text import counted as count_of
 from django_redis_components.management.base import CommandResult, ExitCode
@@ -46,8 +48,22 @@ class IndexOfModel(Protocol):
 T = TypeVar("T", bound=IndexOfModel)
 
 
-def add_names(parser: CommandParser) -> None:
-    """Declare the names of indexes."""
+class _Elsewhere(argparse.Action):
+    """An option of another command, whose error names that command."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        parser.error(f"unrecognized arguments: {self.option_strings[0]}. To compare indexes, run: {self.const}")
+
+
+def add_names(parser: CommandParser, component: str = "") -> None:
+    """Declare the names of indexes.
+
+    Args:
+        component: whose indexes `manage.py redis` compares: a command that rebuilds them names that command.
+    """
+    for verb in COMPARISONS if component else ():
+        command = command_line("redis", component, verb)
+        parser.add_argument(f"--{verb}", action=_Elsewhere, nargs=0, const=command, help=argparse.SUPPRESS)
     parser.add_argument("names", nargs="*", metavar="NAME", help="names of indexes (default: those of all models)")
 
 

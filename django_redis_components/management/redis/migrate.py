@@ -22,7 +22,7 @@ from django_redis_components.core.stored_formats import (
 )
 from django_redis_components.core.text import counted
 from django_redis_components.management.base import EXIT_CODES, CommandResult, add_common, add_yes
-from django_redis_components.management.former_indexes import FormerIndex, count_former, delete_former
+from django_redis_components.management.former_indexes import FormerIndex, KeyCounts, count_former, delete_former
 from django_redis_components.management.progress import progress, scan_progress
 from django_redis_components.management.redis import groups
 from django_redis_components.management.tables import TextTable
@@ -109,11 +109,13 @@ class Group(groups.CommandGroup):
             lines.append("Dry run: nothing was written.")
         if former:
             lines.append(_advice(using, deleted))
-        indexes = [{**dataclasses.asdict(each), "keys": count} for each, count in former.items()]
+        indexes = [
+            {**dataclasses.asdict(each), "keys": keys.former, "new_keys": keys.new} for each, keys in former.items()
+        ]
         data = {"formats": formats, "dry_run": is_dry_run, "migrations": done, "indexes": indexes, "deleted": deleted}
         return CommandResult(data, "\n".join(lines), _former_table(former), note)
 
-    def _former(self, client: SyncClient, options: dict[str, object]) -> tuple[dict[FormerIndex, int], int, str]:
+    def _former(self, client: SyncClient, options: dict[str, object]) -> tuple[dict[FormerIndex, KeyCounts], int, str]:
         """Return the former indexes with their keys, how many keys were deleted, and why it was not looked for them."""
         try:
             with scan_progress("former indexes", client) as advance:
@@ -148,15 +150,18 @@ def _advice(using: str, deleted: int) -> str:
         return f"Deleted {counted(deleted, 'key')} of former indexes."
     command = command_line("redis", "migrate", options=["--delete-former"], using=using)
     return (
-        "This release finds nothing in these indexes until they are rebuilt. When no process of the release before is"
-        f" left, delete them: {command}"
+        "This release reads the NEW KEYS: in an index without them it finds nothing until you rebuild it. When no"
+        f" process of the release before is left, delete them: {command}"
     )
 
 
-def _former_table(former: dict[FormerIndex, int]) -> TextTable | None:
-    headers = ("COMPONENT", "INDEX", "STORED", "READS", "NUMBER OF KEYS", "REBUILD BY")
-    rows = [(each.component, each.name, each.stored, each.reads, f"{n:,}", each.rebuild) for each, n in former.items()]
-    return TextTable(headers, rows, frozenset({"NUMBER OF KEYS"})) if rows else None
+def _former_table(former: dict[FormerIndex, KeyCounts]) -> TextTable | None:
+    headers = ("COMPONENT", "INDEX", "STORED", "READS", "FORMER KEYS", "NEW KEYS", "REBUILD BY")
+    rows = [
+        (each.component, each.name, each.stored, each.reads, f"{keys.former:,}", f"{keys.new:,}", each.rebuild)
+        for each, keys in former.items()
+    ]
+    return TextTable(headers, rows, frozenset({"FORMER KEYS", "NEW KEYS"})) if rows else None
 
 
 def _count(migration: FormatMigration, client: SyncClient) -> int:

@@ -6,12 +6,14 @@ import json
 import math
 import re
 import struct
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.test import Client
 
+from django_redis_components import checks
 from django_redis_components.contrib import prometheus
 from django_redis_components.contrib.prometheus import RedisComponentsCollector
 from django_redis_components.dashboard.problems import Problem
@@ -271,6 +273,37 @@ def test_view_answers_only_the_token(
 
     assert response.status_code == status
     assert (b"redis_components_up 1.0" in response.content) is (status == 200)
+
+
+def test_view_without_the_library_is_not_implemented_and_names_the_extra(
+    settings: Any, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allow(settings, TOKEN=TOKEN)
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+
+    response = client.get(URL, headers={"Authorization": f"Bearer {TOKEN}"})
+
+    assert (response.status_code, response["Content-Type"]) == (501, "text/plain")
+    assert response.content.decode() == (
+        "501 Not Implemented: The metrics view needs the package prometheus-client: "
+        "pip install 'django-redis-components[prometheus]'.\n"
+    )
+    assert client.get(URL).status_code == 401
+
+
+@pytest.mark.parametrize("monitoring", [{"TOKEN": TOKEN}, {"PUBLIC": True}])
+def test_checks_report_the_missing_library(
+    settings: Any, monkeypatch: pytest.MonkeyPatch, monitoring: dict[str, Any]
+) -> None:
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    assert checks.check_monitoring() == []
+
+    allow(settings, **monitoring)
+
+    [missing] = [each for each in checks.check_monitoring() if each.id == "drc.W071"]
+    assert "prometheus-client is not installed: metrics/ answers 501" in missing.msg
+    assert missing.hint is not None
+    assert missing.hint.startswith("pip install 'django-redis-components[prometheus]'")
 
 
 @pytest.mark.parametrize("accept", ["text/plain", "application/openmetrics-text; version=1.0.0"])

@@ -12,11 +12,11 @@ from django.test import Client
 
 from django_redis_components.dashboard.problems import keyspace
 from django_redis_components.dashboard.problems.facts import UNWATCHED_S
-from django_redis_components.dashboard.problems.watcher import ProblemWatcher
+from django_redis_components.dashboard.problems.watcher import STARTING_S, ProblemWatcher
 from tests.dashboard.problem_rows import set_option
 from tests.dashboard.problems.support import PAGE
 from tests.dashboard.support import URL, client_of, text_of
-from tests.support import Store
+from tests.support import Store, eventually
 
 pytestmark = pytest.mark.django_db
 
@@ -41,6 +41,19 @@ def test_watched_connection_is_not_named(redis_server: Store, root: Client) -> N
     ProblemWatcher("default").round()
 
     assert pages_with_line(root) == []
+
+
+def test_process_that_has_started_is_known_before_its_first_round(
+    redis_server: Store, root: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ProblemWatcher, "round", lambda _watcher: None)
+    watcher = ProblemWatcher("default", runs_tasks=True)
+
+    watcher.start()
+
+    eventually(lambda: pages_with_line(root) == [])
+    watcher.stop()
+    assert 0 < redis_server.raw.ttl(keyspace.key("starting")) <= STARTING_S
 
 
 @pytest.mark.parametrize(("before_s", "pages"), [(0.0, []), (UNWATCHED_S + 5, [URL, PAGE])])

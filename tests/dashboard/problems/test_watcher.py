@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -21,6 +22,7 @@ from django.core.mail import EmailMessage
 from django.test import Client
 from django.utils.translation import gettext_lazy
 
+from django_redis_components.analytics import SignIns
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.core.settings import conf
@@ -33,6 +35,7 @@ from django_redis_components.dashboard.problems.incidents import Announcement, I
 from django_redis_components.dashboard.problems.registry import unregister_check
 from django_redis_components.dashboard.problems.storage import change_state, read_resolved, read_state
 from django_redis_components.dashboard.problems.watcher import ProblemWatcher
+from django_redis_components.search import SearchIndex
 from tests.dashboard.problems.support import without_persistence
 from tests.dashboard.support import URL, client_of, write_minute, write_poller, write_queue, write_worker
 from tests.support import Store, eventually
@@ -392,6 +395,24 @@ def test_loss_of_all_data_is_a_problem_that_names_what_was_lost(own_server: Stor
     assert "data_lost:" in state().incidents, "it is not forgotten with the next round"
 
 
+def test_loss_names_the_keys_of_other_components(own_server: Store) -> None:
+    SearchIndex("items").add(1, "lamp")
+    SignIns("check-in").sign_in(7, at=date(2025, 2, 3))
+    watcher = ProblemWatcher("default")
+    watcher.round()
+    keys = json.loads(own_server.raw.get(keyspace.key("held")))["keys"]
+
+    own_server.raw.flushall()
+    watcher.round()
+
+    viewer = client_of("staff with the permission")
+    [lost] = [each for each in viewer.get(URL, {"format": "json"}).json()["problems"] if each["code"] == "data_lost"]
+    assert set(keys) == {"search", "analytics"}
+    named = f"analytics {keys['analytics']}, search {keys['search']}"
+    assert lost["text"].endswith(f" It held 0 tasks in 0 queues. Keys of other components: {named}.")
+    assert "rebuild_search" in lost["advice"]
+
+
 def test_deleting_the_last_task_is_no_loss(redis_server: Store) -> None:
     write_queue(redis_server, "mail", ready=2)
     watcher = ProblemWatcher("default")
@@ -411,6 +432,8 @@ def test_deleting_the_last_task_is_no_loss(redis_server: Store) -> None:
         '{"run_id": "", "queues": 1, "tasks": 3, "loss": 3}',
         '{"run_id": "", "queues": 1, "tasks": 3, "loss": {"at": "x", "queues": 1, "tasks": 3}}',
         '{"run_id": "", "queues": 1, "tasks": "x"}',
+        '{"run_id": "", "queues": 1, "tasks": 3, "keys": 3}',
+        '{"run_id": "", "queues": 1, "tasks": 3, "keys": {"search": "x"}}',
     ],
 )
 def test_note_that_another_version_has_written_is_no_loss_of_data(redis_server: Store, stored: str) -> None:

@@ -208,10 +208,10 @@ def test_pause_for_some_seconds(store: Store) -> None:
 
 def test_queue_without_recent_tasks_is_reported(redis_server: Store) -> None:
     note.enqueue("a")
-    message = "Queue 'mial' has had no task for at least a day."
+    message = "Queue 'mial' has no task, and had none in the last day: check the name."
 
     assert lines("queues", "status", "default", "mial")[0] == message
-    assert lines("tasks", "list", "mial", "failed") == [message, "Queue 'mial' has 0 failed tasks; none from offset 0."]
+    assert lines("tasks", "list", "mial", "failed") == [message, "Queue 'mial' has no failed tasks."]
     assert lines("queues", "pause", "mial")[0] == message
     assert get_queue("mial").info().paused is not None
     assert message not in redis_command("queues", "status", "default")
@@ -391,8 +391,11 @@ def test_tasks_are_paged_with_the_command_for_the_next_page(store: Store) -> Non
         " More: python manage.py redis tasks list --limit 2 --offset 3 default ready"
     )
     assert "More" not in lines("tasks", "list", "default", "ready", "--limit", "2", "--offset", "3")[-1]
-    beyond = lines("tasks", "list", "default", "ready", "--offset", "9")
-    assert beyond == ["Queue 'default' has 5 ready tasks; none from offset 9."]
+    [beyond] = lines("tasks", "list", "default", "ready", "--offset", "9")
+    assert beyond == (
+        "Queue 'default' has 5 ready tasks, none from offset 9 on."
+        " The last: python manage.py redis tasks list --limit 50 --offset 0 default ready"
+    )
 
 
 def test_arguments_are_shown_on_demand_only(redis_server: Store) -> None:
@@ -456,6 +459,17 @@ def test_cancel(store: Store) -> None:
     assert refused("tasks", "cancel", "unheard-of").startswith(
         "There is no task 'unheard-of': it was never accepted, or"
     )
+
+
+@pytest.mark.parametrize("verb", ["show", "cancel", "run-now"])
+def test_name_in_place_of_an_id_is_answered_with_the_search(redis_server: Store, verb: str) -> None:
+    sent = note.enqueue("a")
+
+    text = refused("tasks", verb, "notes of")
+
+    assert text.endswith(" To search tasks by name: python manage.py redis tasks find 'notes of'")
+    get_queue("default").delete_failed()
+    assert "tasks find" not in refused("tasks", verb, sent.id[:-1] + ("a" if sent.id[-1] != "a" else "b"))
 
 
 def test_task_is_shown_with_its_runs_and_its_last_error(redis_server: Store) -> None:
@@ -543,7 +557,7 @@ def test_finished_tasks_are_listed(store: Store) -> None:
     assert footer == "1 successful task in queue 'default'; listed from offset 0."
     [found] = data("tasks", "list", "default", "cancelled")["tasks"]
     assert (found["id"], found["state"]) == (cancelled.id, "cancelled")
-    assert lines("tasks", "list", "default", "expired") == ["Queue 'default' has 0 expired tasks; none from offset 0."]
+    assert lines("tasks", "list", "default", "expired") == ["Queue 'default' has no expired tasks."]
 
 
 def test_task_whose_result_has_expired_is_shown_from_the_list(store: Store) -> None:

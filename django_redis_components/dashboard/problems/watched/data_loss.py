@@ -6,7 +6,7 @@ it, so is all else: the server was restarted without its data, or emptied.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -26,22 +26,35 @@ from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOvervie
 REPORTED_S = 7 * 86_400
 
 
-def held_data(overview: TaskQueueOverview, before: HeldData | None, *, is_lost: bool) -> HeldData:
+#: Components whose keys are counted: their data are no tasks, and not what a lease or a limit holds for a moment.
+COUNTED = ("search", "autocomplete", "messaging", "analytics", "bloom", "files", "aggregation", "geoip")
+
+
+def held_data(
+    overview: TaskQueueOverview, before: HeldData | None, *, is_lost: bool, memory: Mapping[str, Any] | None = None
+) -> HeldData:
     """Return what the server holds now.
 
     Args:
+        memory: what the check of the memory has measured.
         before: what it held.
         is_lost: whether the server has lost the note of it.
     """
     run_id, now = overview.server.get("run_id", ""), overview.at.timestamp()
     tasks = sum(queue.ready + queue.scheduled + queue.running + queue.failed for queue in overview.queues)
     loss = before.loss if before else None
-    if is_lost and before is not None and before.tasks:
-        is_restart = before.run_id != run_id
-        loss = {"at": now, "queues": before.queues, "tasks": before.tasks, "is_restart": is_restart}
+    if is_lost and before is not None and (before.tasks or before.keys):
+        held = {"queues": before.queues, "tasks": before.tasks, "keys": before.keys}
+        loss = {"at": now, **held, "is_restart": before.run_id != run_id}
     if loss and now - loss["at"] > REPORTED_S:
         loss = None
-    return HeldData(run_id, sum(map(_has_tasks, overview.queues)), tasks, loss)
+    return HeldData(run_id, sum(map(_has_tasks, overview.queues)), tasks, loss, _keys(memory))
+
+
+def _keys(memory: Mapping[str, Any] | None) -> dict[str, int]:
+    """Return the keys of each component, as the last whole pass has counted them, or this one so far."""
+    measured = (memory["whole"] or memory["part"])["components"] if memory else {}
+    return {name: measured[name][1] for name in COUNTED if name in measured}
 
 
 def _has_tasks(queue: Any) -> bool:
@@ -73,6 +86,12 @@ def find(loss: Any, facts: ProblemFacts) -> Iterator[Problem]:
         )
     )
     text = template % {"time": at, "tasks": tasks, "queues": queues}
+    if keys := loss.get("keys"):
+        named = ", ".join(f"{name} {number(count)}" for name, count in sorted(keys.items()))
+        text = _("%(text)s Keys of other components: %(keys)s.") % {"text": text, "keys": named}
+    if keys and {"search", "autocomplete"} & keys.keys():
+        rebuild = _("Fill indexes again with rebuild_search and rebuild_autocomplete.")
+        advice = f"{advice} {rebuild}"
     yield Problem("data_lost", text, advice, severity="critical")
 
 

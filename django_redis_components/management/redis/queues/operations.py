@@ -210,7 +210,7 @@ def unknown_names(using: str, *names: str) -> str:
 
     found, away = read_each(using, known)
     return " ".join(
-        f"Queue {name!r} has had no task for at least a day."
+        f"Queue {name!r} has no task, and had none in the last day: check the name."
         for name, *scores in zip(names, *found.values(), strict=True)
         if not away and all(score is None for score in scores)
     )

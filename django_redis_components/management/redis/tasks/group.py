@@ -10,6 +10,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
+from django_redis_components.core.command_line import command_line
 from django_redis_components.management.arguments import (
     duration,
     moment,
@@ -24,10 +25,12 @@ from django_redis_components.management.redis import groups
 from django_redis_components.management.redis.queues.operations import count_of_tasks
 from django_redis_components.management.redis.tasks import bulk, enqueue, operations
 from django_redis_components.management.redis.tasks.selection import filters_of, select_ids, select_matching
+from django_redis_components.taskqueue.exceptions import TaskResultDoesNotExist
 from django_redis_components.taskqueue.options import MAX_PRIORITY, check_moment, when
 from django_redis_components.taskqueue.queue import MAX_OFFSET, MAX_PAGE, get_queue
 from django_redis_components.taskqueue.store.control import LISTED
 from django_redis_components.taskqueue.store.scan import STATES, Filters
+from django_redis_components.taskqueue.store.task_records import is_generated_id
 
 #: Commands and their descriptions.
 VERBS = {
@@ -82,6 +85,16 @@ class Group(groups.CommandGroup):
         )
         for verb in ("cancel", "delete"):
             add_yes(made[verb])
+
+    def perform(self, options: dict[str, Any]) -> CommandResult:
+        """Execute a command. The error for a word that is no id names the command that searches tasks by name."""
+        try:
+            return super().perform(options)
+        except TaskResultDoesNotExist as exc:
+            if is_generated_id(exc.id):
+                raise
+            find = command_line("redis", "tasks", "find", arguments=[exc.id], using=options["using"] or "default")
+            raise CommandError(f"{exc} To search tasks by name: {find}") from exc
 
     def perform_list(self, options: dict[str, Any]) -> CommandResult:
         """See `operations.list_tasks`."""

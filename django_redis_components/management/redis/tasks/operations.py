@@ -31,15 +31,21 @@ def list_tasks(
     data = {"queue": queue_name, "state": state, "total": total, "limit": limit, "offset": offset}
     data |= {"tasks": [task_listing.data_of(result, with_arguments=with_arguments) for result in results]}
     if not results:
-        text = f"Queue {queue_name!r} has {count_of_tasks(total, state)}; none from offset {offset:,}."
+        text = f"Queue {queue_name!r} has no {state} tasks."
+        if total:
+            last = _page_command(queue_name, state, limit, (total - 1) // limit * limit, with_arguments, using)
+            beyond = f"{count_of_tasks(total, state)}, none from offset {offset:,} on"
+            text = f"Queue {queue_name!r} has {beyond}. The last: {last}"
         return CommandResult(data, text, note=unknown_names(using, queue_name))
     text = f"{count_of_tasks(total, state)} in queue {queue_name!r}; listed from offset {offset:,}."
     if offset + limit < total:
-        further = ("--limit", str(limit), "--offset", str(offset + limit))
-        options = (*further, "--args") if with_arguments else further
-        more = command_line("redis", "tasks", "list", arguments=[queue_name, state], options=options, using=using)
-        text += f" More: {more}"
+        text += f" More: {_page_command(queue_name, state, limit, offset + limit, with_arguments, using)}"
     return CommandResult(data, text, task_listing.of_tasks(results, state, with_arguments=with_arguments))
+
+
+def _page_command(queue_name: str, state: str, limit: int, offset: int, with_arguments: bool, using: str) -> str:
+    options = ("--limit", str(limit), "--offset", str(offset), *(["--args"] if with_arguments else []))
+    return command_line("redis", "tasks", "list", arguments=[queue_name, state], options=options, using=using)
 
 
 def show_task(task_id: str, *, with_arguments: bool = False, using: str) -> CommandResult:
