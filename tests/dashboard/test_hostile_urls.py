@@ -135,8 +135,8 @@ RECORDS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("value", RECORDS, ids=range(len(RECORDS)))
-def test_corrupt_records_of_a_task(value: bytes, redis_server: Store, root: Client) -> None:
+@pytest.mark.parametrize("value", [*RECORDS, None], ids=[*range(len(RECORDS)), "missing"])
+def test_corrupt_records_of_a_task(value: bytes | None, redis_server: Store, root: Client) -> None:
     known = fill(redis_server)
     key = home().record(known["failed"])
     fields = redis_server.raw.hkeys(key)
@@ -148,10 +148,11 @@ def test_corrupt_records_of_a_task(value: bytes, redis_server: Store, root: Clie
 
     for field in fields:
         kept = redis_server.raw.hget(key, field)
-        redis_server.raw.hset(key, field, value)
+        if value is None:
+            redis_server.raw.hdel(key, field)
+        else:
+            redis_server.raw.hset(key, field, value)
         wrong += [(field, *each) for each in problems(root, addresses, {200, 404})]
-        redis_server.raw.hdel(key, field)
-        wrong += [(field, "missing", *each) for each in problems(root, addresses, {200, 404})]
         redis_server.raw.hset(key, field, kept)
 
     assert wrong == []
