@@ -39,6 +39,15 @@ def _registered_by_examples() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def server(redis_server: Store) -> Iterator[Store]:
+    """A server without what examples write: they use keys without a test's prefix, and two of them the same one."""
+    before = set(redis_server.raw.scan_iter(count=1_000))
+    yield redis_server
+    if written := set(redis_server.raw.scan_iter(count=1_000)) - before:
+        redis_server.raw.unlink(*written)
+
+
 COMPONENT_PAGES = sorted((ROOT / "docs" / "components").glob("*.md"))
 
 
@@ -94,7 +103,7 @@ def test_guide_of_panels_lists_every_page() -> None:
 
 
 @pytest.mark.parametrize("path", list(examples.documents(ROOT)), ids=lambda path: str(path.relative_to(ROOT)))
-def test_the_examples_of_a_document_run(path: Path, redis_server: Store) -> None:
+def test_the_examples_of_a_document_run(path: Path, server: Store) -> None:
     found = examples.of_markdown(path)
 
     if found:
@@ -102,7 +111,7 @@ def test_the_examples_of_a_document_run(path: Path, redis_server: Store) -> None
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("README*.md")), ids=lambda path: path.name)
-def test_the_examples_of_a_readme_run_again_on_the_same_data(path: Path, redis_server: Store) -> None:
+def test_the_examples_of_a_readme_run_again_on_the_same_data(path: Path, server: Store) -> None:
     found = examples.of_markdown(path)
 
     for _ in range(2):
@@ -110,7 +119,7 @@ def test_the_examples_of_a_readme_run_again_on_the_same_data(path: Path, redis_s
 
 
 @pytest.mark.parametrize("component", WITH_EXAMPLE)
-def test_example_of_a_component_runs(component: str, redis_server: Store) -> None:
+def test_example_of_a_component_runs(component: str, server: Store) -> None:
     found = examples.of_docstring(component, importlib.import_module(f"{PACKAGE}.{component}").__doc__ or "")
 
     assert found, "Add an example: an indented block below a line 'Example::', or lines with '>>>'."
