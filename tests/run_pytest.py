@@ -1,7 +1,7 @@
 """Run pytest, and run each failed test again alone: ``python -m tests.run_pytest [--strict] [--coverage] ARGS``.
 
-Before a parallel run the test modules are compiled once: on a fresh checkout each of its processes would compile all of
-them, at the same time and three times as long as it takes to collect them.
+Before a parallel run the test modules are imported once: on a fresh checkout each of its processes would compile all of
+them, at the same time and three times as long as it takes to collect them. This module is the plugin for that.
 
 The tests of a parallel run share the processors with each other. A test that fails there and passes alone is reported
 as ``FLAKY``: a bug of the test or of the product, but seldom of the change that is being tested. The exit code is 0 if
@@ -46,12 +46,18 @@ def main(arguments: list[str]) -> int:
     return code if is_strict or flaky != failed else 0
 
 
+def pytest_pycollect_makeitem() -> list[object]:
+    """Find no tests in a module: pytest has compiled it by then."""
+    return []
+
+
 def _compile(paths: list[Path]) -> None:
     """Let pytest compile the test modules of these paths, on each processor a share of them."""
     modules = [module for path in paths for module in ([path] if path.is_file() else path.rglob("test_*.py"))]
     count = min(os.cpu_count() or 1, len(modules))
     cache = Path(".data").resolve() / "pytest-compiled"
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-o", f"cache_dir={cache}"]
+    command = [sys.executable, "-m", "pytest", "-p", "tests.run_pytest", "--collect-only", "-q"]
+    command += ["-o", f"cache_dir={cache}"]
     shares = [
         subprocess.Popen([*command, *modules[start::count]], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for start in range(count)

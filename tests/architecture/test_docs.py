@@ -39,6 +39,15 @@ def _registered_by_examples() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def server(redis_server: Store) -> Iterator[Store]:
+    """A server without what examples write: they use keys without a test's prefix, and two of them the same one."""
+    before = set(redis_server.raw.scan_iter(count=1_000))
+    yield redis_server
+    if written := set(redis_server.raw.scan_iter(count=1_000)) - before:
+        redis_server.raw.unlink(*written)
+
+
 COMPONENT_PAGES = sorted((ROOT / "docs" / "components").glob("*.md"))
 
 
@@ -94,7 +103,7 @@ def test_guide_of_panels_lists_every_page() -> None:
 
 
 @pytest.mark.parametrize("path", list(examples.documents(ROOT)), ids=lambda path: str(path.relative_to(ROOT)))
-def test_the_examples_of_a_document_run(path: Path, redis_server: Store) -> None:
+def test_the_examples_of_a_document_run(path: Path, server: Store) -> None:
     found = examples.of_markdown(path)
 
     if found:
@@ -106,7 +115,7 @@ RUN_AGAIN = [*sorted(ROOT.glob("README*.md")), *sorted((ROOT / "docs").glob("[cr
 
 
 @pytest.mark.parametrize("path", RUN_AGAIN, ids=lambda path: str(path.relative_to(ROOT)))
-def test_the_examples_of_a_page_run_again_on_the_same_data(path: Path, redis_server: Store) -> None:
+def test_the_examples_of_a_page_run_again_on_the_same_data(path: Path, server: Store) -> None:
     found = examples.of_markdown(path)
 
     for _ in range(2):
@@ -114,7 +123,7 @@ def test_the_examples_of_a_page_run_again_on_the_same_data(path: Path, redis_ser
 
 
 @pytest.mark.parametrize("component", WITH_EXAMPLE)
-def test_example_of_a_component_runs(component: str, redis_server: Store) -> None:
+def test_example_of_a_component_runs(component: str, server: Store) -> None:
     found = examples.of_docstring(component, importlib.import_module(f"{PACKAGE}.{component}").__doc__ or "")
 
     assert found, "Add an example: an indented block below a line 'Example::', or lines with '>>>'."

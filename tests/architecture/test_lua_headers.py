@@ -58,6 +58,11 @@ def declarations() -> dict[str, list[tuple[str, LuaScript]]]:
     return found
 
 
+def declared_scripts() -> list[tuple[str, LuaScript]]:
+    """Return the file below the package and each declaration of it, for all files."""
+    return [(name_of(path), script) for path in lua_files() for _, script in declarations()[name_of(path)]]
+
+
 def file_of(script: LuaScript) -> str:
     return f"{script.component}/lua/{script.name}.lua"
 
@@ -70,36 +75,34 @@ def lease_kinds() -> list[type[ScriptedKind]]:
     return ScriptedKind.__subclasses__()
 
 
-@pytest.mark.parametrize("path", lua_files(), ids=name_of)
-def test_a_script_is_laid_out_as_the_style_guide_says(path: Path) -> None:
-    text = path.read_text()
+def test_a_script_is_laid_out_as_the_style_guide_says() -> None:
+    texts = {name_of(path): path.read_text() for path in lua_files()}
 
-    assert read_script(text).problems == []
-    assert len(text.splitlines()) <= LIMIT
-
-
-@pytest.mark.parametrize("path", lua_files(), ids=name_of)
-def test_a_scripts_header_equals_its_declaration(path: Path) -> None:
-    header = read_script(path.read_text())
-
-    assert name_of(path) in declarations(), "no LuaScript in the component's scripts.py declares it"
-    for _, declared in declarations()[name_of(path)]:
-        assert (list(declared.keys), list(declared.args)) == (header.keys, header.args)
+    assert {name: problems for name, text in texts.items() if (problems := read_script(text).problems)} == {}
+    assert {name: lines for name, text in texts.items() if (lines := len(text.splitlines())) > LIMIT} == {}
 
 
-@pytest.mark.parametrize("path", lua_files(), ids=name_of)
-def test_a_script_that_derives_keys_says_so_and_has_room_for_the_guard_key(path: Path) -> None:
-    for _, script in declarations()[name_of(path)]:
+def test_a_scripts_header_equals_its_declaration() -> None:
+    headers = {name_of(path): read_script(path.read_text()) for path in lua_files()}
+
+    assert headers.keys() - declarations().keys() == set(), "no LuaScript in the component's scripts.py declares them"
+    for name, header in headers.items():
+        for _, declared in declarations()[name]:
+            assert (list(declared.keys), list(declared.args)) == (header.keys, header.args), name
+
+
+def test_a_script_that_derives_keys_says_so_and_has_room_for_the_guard_key() -> None:
+    for name, script in declared_scripts():
         source = "\n".join(line.partition("--")[0] for line in script.source.splitlines())
-        derived = set(re.findall(r"""(\w+(?:\[\w+\])?) *\.\. *["']:""", source)) - NO_KEYS.get(name_of(path), set())
+        derived = set(re.findall(r"""(\w+(?:\[\w+\])?) *\.\. *["']:""", source)) - NO_KEYS.get(name, set())
 
         if not script.kind:  # of a kind the file says it for all of them
             assert script.derives == bool(derived), (
-                f"builds keys from {sorted(derived)}; the header's DERIVED line says so"
+                f"{name} builds keys from {sorted(derived)}; the header's DERIVED line says so"
             )
-        assert script.derives or not derived
+        assert script.derives or not derived, name
         if script.derives:  # on a Cluster the last of its KEYS is the guard
-            assert re.findall(r"#KEYS|\(KEYS\b|, *KEYS\)", source) == []
+            assert re.findall(r"#KEYS|\(KEYS\b|, *KEYS\)", source) == [], name
 
 
 def test_every_declaration_has_its_file() -> None:
@@ -144,18 +147,22 @@ def test_the_wait_queue_lists_the_functions_of_a_kind() -> None:
     assert set(re.findall(r"^--   (\w+)\(ctx", header, re.M)) == KIND_FUNCTIONS
 
 
-@pytest.mark.parametrize("path", lua_files(), ids=name_of)
-def test_a_script_is_sent_without_comments_and_with_each_part_once(path: Path) -> None:
-    for _, script in declarations()[name_of(path)]:
+def test_a_script_is_sent_without_comments_and_with_each_part_once() -> None:
+    for name, script in declared_scripts():
+        lines = script.source.splitlines()
         functions = re.findall(r"^ *local function (\w+)", script.source, re.M)
 
-        assert [line for line in script.source.splitlines() if not line.strip() or line.lstrip().startswith("--")] == []
+        assert [line for line in lines if not line.strip() or line.lstrip().startswith("--")] == [], name
         if script.component == "taskqueue" or script.kind:
-            assert sorted({name for name in functions if functions.count(name) > 1}) == []
+            assert sorted({part for part in functions if functions.count(part) > 1}) == [], name
 
 
-@pytest.mark.parametrize("path", sorted(PACKAGE_DIR.rglob("*.lua")), ids=name_of)
-def test_a_file_declares_the_lazy_functions_that_it_uses(path: Path) -> None:
+def test_a_file_declares_the_lazy_functions_that_it_uses() -> None:
+    for path in sorted(PACKAGE_DIR.rglob("*.lua")):
+        assert_lazy_functions_declared(path)
+
+
+def assert_lazy_functions_declared(path: Path) -> None:
     text = path.read_text()
 
     for part in set(re.findall(r"^-- @lazy (\w+)", text, re.M)) | set(re.findall(r"(?<![\w.])(\w+)\(\)\.", text)):
@@ -163,7 +170,7 @@ def test_a_file_declares_the_lazy_functions_that_it_uses(path: Path) -> None:
         aliases = [line.split("=")[0].split(",")[-1] for line in re.findall(rf"^ *local (.*\b{part}\(\))$", text, re.M)]
         objects = "|".join([rf"{part}\(\)", *(rf"{alias.strip()}" for alias in aliases)])
         used = set(re.findall(rf"(?<![\w.])(?:{objects})\.(\w+)", text)) | uses_by_way_of(path.stem, part)
-        assert used == set(filter(None, named.split(", "))), part
+        assert used == set(filter(None, named.split(", "))), (name_of(path), part)
 
 
 def uses_by_way_of(outer: str, part: str) -> set[str]:
@@ -178,14 +185,18 @@ def calls_by_way() -> set[tuple[str, str, str]]:
     return {names for path in PACKAGE_DIR.rglob("*.lua") for names in calls.findall(path.read_text())}
 
 
-@pytest.mark.parametrize("path", sorted(PACKAGE_DIR.rglob("lua/shared/*.lua")), ids=name_of)
-def test_a_shared_part_is_a_readable_file(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= LIMIT
+def test_a_shared_part_is_a_readable_file() -> None:
+    lines = {name_of(path): len(path.read_text().splitlines()) for path in shared_parts()}
+
+    assert {name: number for name, number in lines.items() if number > LIMIT} == {}
 
 
-@pytest.mark.parametrize("path", sorted(PACKAGE_DIR.rglob("lua/shared/*.lua")), ids=name_of)
-def test_a_shared_part_reads_only_what_it_declares_or_receives(path: Path) -> None:
-    assert undeclared_names(path) == set()
+def test_a_shared_part_reads_only_what_it_declares_or_receives() -> None:
+    assert {name_of(path): names for path in shared_parts() if (names := undeclared_names(path))} == {}
+
+
+def shared_parts() -> list[Path]:
+    return sorted(PACKAGE_DIR.rglob("lua/shared/*.lua"))
 
 
 def test_an_ambient_local_is_found(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -49,8 +50,6 @@ ROLES: dict[str, tuple[str, ...] | None] = {
     "anonymous": None,
     "staff": (),
     "viewer": VIEWS,
-    **{f"viewer with {change}": (*VIEWS, change) for change in CHANGES},
-    **{f"{view} only": (view,) for view in VIEWS},
     "changes only": CHANGES,
 }
 
@@ -88,22 +87,46 @@ def test_every_permission_is_listed() -> None:
 def test_each_role_gets_what_its_permissions_allow(role: str, redis_server: Store) -> None:
     permissions, known = ROLES[role], fill(redis_server)
     client = Client() if permissions is None else browser(*permissions)
-    may_change = set(permissions or ()) & set(CHANGES)
     before = dump(redis_server)
-    wrong = []
 
-    for route, address in everything(known):
-        if role.startswith("viewer with") and route.path not in VERBS:
-            continue  # what a viewer may see; the role "viewer" asks for it
+    assert list(_unexpected(client, permissions, everything(known))) == []
+    assert_nothing_written(redis_server, before)
+
+
+@pytest.mark.unmeasured
+@pytest.mark.parametrize("permission", [*VIEWS, *CHANGES])
+def test_each_permission_is_enough_and_needed_for_its_urls(permission: str, redis_server: Store) -> None:
+    """A permission only ever adds: what all others together do not open, none of them opens."""
+    known = fill(redis_server)
+    needed = (permission,) if permission in VIEWS else (*VIEWS, permission)
+    others = tuple(each for each in (*VIEWS, *CHANGES) if each != permission)
+    own = [each for each in everything(known) if permission in _permissions_of(each[0])]
+    opened = [each for each in own if set(_permissions_of(each[0])) <= set(needed)]
+    allowed, refused = browser(*needed), browser(*others)
+    before = dump(redis_server)
+
+    assert opened
+    assert list(_unexpected(allowed, needed, opened)) == []
+    assert list(_unexpected(refused, others, own)) == []
+    assert_nothing_written(redis_server, before)
+
+
+def _permissions_of(route: Route) -> tuple[str, ...]:
+    verb = VERBS.get(route.path)
+    return (route.view_permission, verb[0]) if verb else (route.view_permission,)
+
+
+def _unexpected(
+    client: Client, permissions: tuple[str, ...] | None, addresses: Iterable[tuple[Route, str]]
+) -> Iterator[tuple[str, str, int]]:
+    """Yield the routes, methods and statuses that these permissions do not explain."""
+    for route, address in addresses:
         for method in ("get", "post"):
-            if method == "post" and route.path in VERBS and VERBS[route.path][0] in may_change:
+            if method == "post" and route.path in VERBS and set(_permissions_of(route)) <= set(permissions or ()):
                 continue  # it would change the data
             status = getattr(client, method)(address).status_code
             if not _is_expected(route, method, permissions, status):
-                wrong.append((route.path, method, status))
-
-    assert wrong == []
-    assert_nothing_written(redis_server, before)
+                yield route.path, method, status
 
 
 def _is_expected(route: Route, method: str, permissions: tuple[str, ...] | None, status: int) -> bool:
@@ -120,7 +143,8 @@ def _is_expected(route: Route, method: str, permissions: tuple[str, ...] | None,
 @pytest.mark.unmeasured
 @pytest.mark.parametrize("role", [*(f"{view} only" for view in VIEWS), "viewer"])
 def test_each_link_of_a_page_may_be_opened(role: str, redis_server: Store) -> None:
-    known, client = fill(redis_server), browser(*(ROLES[role] or ()))
+    known = fill(redis_server)
+    client = browser(*(VIEWS if role == "viewer" else [role.removesuffix(" only")]))
     links: set[str] = set()
     for address in pages(known):
         response = client.get(address)

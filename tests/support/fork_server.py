@@ -34,6 +34,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = (
     "tests.settings",
     "tests.taskqueue.site",
+    "tests.taskqueue.batching.site",
     "tests.taskqueue.iterating.site",
     "tests.taskqueue.hostile.site",
 )

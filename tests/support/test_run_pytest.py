@@ -29,8 +29,8 @@ CONFIGURATION = "[pytest]\naddopts = --strict-config\ncache_dir = .data/pytest\n
 def _run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     (folder / "pytest.ini").write_text(CONFIGURATION)
     command = [sys.executable, "-m", "tests.run_pytest", "-q", "-p", "no:django", *options, "."]
-    paths = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
-    return subprocess.run(command, cwd=folder, env=paths, capture_output=True, text=True, check=False)
+    environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
 def test_test_that_passes_alone_is_reported_as_flaky_and_the_run_passes(tmp_path: Path) -> None:
