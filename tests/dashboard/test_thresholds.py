@@ -61,6 +61,12 @@ def problems(client: Client) -> list[dict[str, str]]:
     return found
 
 
+def failure_rate(client: Client) -> str:
+    """Return the class of the card of the failure rate."""
+    [found] = re.findall(r'<div( class="[^"]*")?>\s*<dt>(?:<a[^>]*>)?Failure rate', client.get(URL).content.decode())
+    return found.removeprefix(' class="').rstrip('"')
+
+
 def found_in(loss: Any = None, **changed: str) -> list[Problem]:
     overview = TaskQueueOverview(NOW, [], [], None, None, server=HEALTHY | changed)
     return list(server_problems(overview, loss))
@@ -68,7 +74,7 @@ def found_in(loss: Any = None, **changed: str) -> list[Problem]:
 
 def test_failures_are_critical_from_twice_the_failure_rate(redis_server: Store, viewer: Client) -> None:
     for queue, failed in (("mail", 13), ("news", 6), ("fine", 5)):
-        write_queue(redis_server, queue)
+        write_queue(redis_server, queue, failed=failed)
         write_minute(redis_server, queue, succeeded=100 - failed, failed=failed)
     write_poller(redis_server)
 
@@ -82,7 +88,6 @@ def test_failures_are_critical_from_twice_the_failure_rate(redis_server: Store, 
 def test_cause_of_failures_is_the_error_with_most_of_them(redis_server: Store, viewer: Client) -> None:
     fail_with(*["mail server is away"] * 25)
     fail_with(*["unknown address kim@example.org"] * 3, *[f"error {letter}" for letter in "abcde"])
-    write_minute(redis_server, "default", failed=33)
     write_poller(redis_server)
 
     found = problems(viewer)[0]
@@ -125,7 +130,6 @@ def test_errors_of_earlier_hours_are_no_cause(redis_server: Store, viewer: Clien
     fail_with(*["mail server is away"] * 25)
     [group] = redis_server.raw.keys(f"{home().base}:q:default:error:*")
     redis_server.raw.hset(group, "minutes", f"{now_ms(redis_server) // 60_000 - 90}:25")
-    write_minute(redis_server, "default", failed=25)
     write_poller(redis_server)
 
     [found] = problems(viewer)
@@ -145,6 +149,35 @@ def test_failures_end_with_their_cause(redis_server: Store, viewer: Client) -> N
     assert recovering["text"] == "Queue mail recovers: 0 of the last 60 tasks failed."
     assert recovering["advice"].startswith("150 failed tasks are left. ")
     assert recovering["command"] == "python manage.py redis queues retry mail"
+
+
+def test_failures_are_a_warning_once_none_has_failed_for_minutes(redis_server: Store, viewer: Client) -> None:
+    write_queue(redis_server, "mail", failed=150)
+    write_minute(redis_server, "mail", ago=7, succeeded=150, failed=150)
+    write_poller(redis_server)
+
+    [quiet] = problems(viewer)
+
+    assert (quiet["code"], quiet["severity"]) == ("failures", "warning")
+    assert re.fullmatch(r"Queue mail: no task has failed for [78] min\.", quiet["text"])
+    assert quiet["advice"].startswith("150 failed tasks are left. ")
+    assert quiet["command"] == "python manage.py redis queues retry mail"
+    assert failure_rate(viewer) == "", "the card alarms while tasks fail"
+
+
+def test_retries_that_fail_again_are_not_added_to_the_failed_tasks(redis_server: Store, viewer: Client) -> None:
+    write_queue(redis_server, "mail", failed=150)
+    write_minute(redis_server, "mail", ago=3, succeeded=150, failed=150)
+    write_minute(redis_server, "mail", failed=300)
+    write_poller(redis_server)
+
+    [found] = problems(viewer)
+
+    assert found["text"] == "Queue mail: 75.00 % of tasks failed in the last 5 min (450 of 600)."
+    assert found["advice"].startswith(
+        "150 failed tasks are left. 300 failures are of tasks that were retried or deleted since. "
+    )
+    assert failure_rate(viewer) == "drc-alarming"
 
 
 def test_failures_are_over_when_no_failed_task_is_left(redis_server: Store, viewer: Client) -> None:
