@@ -44,6 +44,7 @@ from tests.dashboard.support import (
     text_of,
     write_minute,
     write_poller,
+    write_queue,
 )
 from tests.support import Store, eventually
 from tests.support.processes import Children
@@ -302,6 +303,7 @@ def test_lost_data(site: Site) -> None:
 
 
 def test_missing_persistence(site: Site) -> None:
+    write_queue(site.store, "mail")  # a new site has nothing to lose
     site.store.raw.config_set("appendonly", "no")
     site.store.raw.config_set("save", "")
     text = r"Redis stores nothing on disk: a restart of the server deletes all tasks\."

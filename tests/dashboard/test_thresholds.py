@@ -67,9 +67,9 @@ def failure_rate(client: Client) -> str:
     return found.removeprefix(' class="').rstrip('"')
 
 
-def found_in(loss: Any = None, **changed: str) -> list[Problem]:
+def found_in(watched: Any = None, **changed: str) -> list[Problem]:
     overview = TaskQueueOverview(NOW, [], [], None, None, server=HEALTHY | changed)
-    return list(server_problems(overview, loss))
+    return list(server_problems(overview, watched or {}))
 
 
 def test_failures_are_critical_from_twice_the_failure_rate(redis_server: Store, viewer: Client) -> None:
@@ -267,14 +267,14 @@ def test_names_and_modules_of_unregistered_tasks_are_listed(redis_server: Store,
     assert "shop.<b>" not in viewer.get(URL).content.decode()
 
 
-def test_restart_of_a_server_without_append_only_file_is_critical(own_server: Store, viewer: Client, settings) -> None:
+def test_start_of_a_server_without_append_only_file_is_a_warning(own_server: Store, viewer: Client, settings) -> None:
     settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "DASHBOARD": {}}
     own_server.raw.config_set("maxmemory", "1gb")
     own_server.raw.config_set("appendonly", "no")
 
     [found] = problems(viewer)
 
-    assert (found["code"], found["severity"]) == ("restarted", "critical")
+    assert (found["code"], found["severity"]) == ("restarted", "warning")
     host, port = re.findall(r"//([^:]+):(\d+)", own_server.url)[0]
     assert found["command"] == f"redis-cli -h {host} -p {port} CONFIG SET appendonly yes"
     html = viewer.get(URL).content.decode()
@@ -305,23 +305,31 @@ def test_healthy_server_has_no_problems() -> None:
 
 
 def test_start_without_data_is_told_from_a_restart() -> None:
-    lost = found_in(uptime_in_seconds="5", aof_enabled="0", rdb_last_load_keys_loaded="0")[0]
+    new = found_in(uptime_in_seconds="5", aof_enabled="0", rdb_last_load_keys_loaded="0")[0]
     loaded = found_in(uptime_in_seconds="5", aof_enabled="0", rdb_last_load_keys_loaded="7")[0]
 
-    assert (lost.text, lost.severity) == ("Redis started 5 s ago without data.", "critical")
-    assert lost.advice == "The append-only file is off: a restart loses all data. Turn it on:"
-    assert loaded.text == "Redis restarted 5 s ago."
+    assert (new.text, new.severity) == ("Redis started 5 s ago without data.", "warning")
+    assert new.advice == "The append-only file is off: a restart loses what no snapshot has saved. Turn it on:"
+    assert (loaded.text, loaded.severity) == ("Redis restarted 5 s ago.", "critical")
+
+
+def test_start_of_a_server_that_stores_nothing_is_one_problem() -> None:
+    fresh = {"uptime_in_seconds": "5", "aof_enabled": "0", "rdb_last_load_keys_loaded": "0"}
+    fresh["rdb_changes_since_last_save"] = "0"
+
+    assert found_in({"persistence": ""}, **fresh) == [], "no_persistence says it"
+    assert [each.code for each in found_in({"persistence": "3600 1"}, **fresh)] == ["restarted"]
 
 
 @pytest.mark.parametrize(
     ("before_s", "is_restart", "is_of_this_start"), [(3, True, True), (3, False, False), (60, True, False)]
 )
-def test_new_server_is_not_said_to_have_lost_data(before_s: int, is_restart: bool, is_of_this_start: bool) -> None:
+def test_start_that_lost_data_is_one_problem(before_s: int, is_restart: bool, is_of_this_start: bool) -> None:
     loss = {"at": NOW.timestamp() - before_s, "queues": 1, "tasks": 30, "is_restart": is_restart}
 
-    found = found_in(loss, uptime_in_seconds="5", aof_enabled="0", rdb_last_load_keys_loaded="0")[0]
+    found = found_in({"data_loss": loss}, uptime_in_seconds="5", aof_enabled="0", rdb_last_load_keys_loaded="0")
 
-    assert found.advice.startswith("What it held before is lost. ") is is_of_this_start
+    assert ("restarted" not in [each.code for each in found]) is is_of_this_start, "data_lost says it"
 
 
 def test_start_of_the_server_is_not_shown_as_a_snapshot() -> None:
