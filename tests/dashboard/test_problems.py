@@ -420,6 +420,16 @@ def test_invalid_name_in_settings_fails_only_its_part(redis_server: Store, viewe
     assert "braces are not accepted" in text
 
 
+@pytest.mark.parametrize(("ready", "severity"), [(0, "warning"), (1, "critical")])
+def test_bar_of_the_problems_has_the_color_of_the_most_severe(
+    ready: int, severity: str, redis_server: Store, viewer: Client
+) -> None:
+    write_queue(redis_server, "mail", ready=ready, unregistered=1)
+    write_poller(redis_server)
+
+    assert f'<section class="drc-problems drc-problems-{severity}"' in viewer.get(URL).content.decode()
+
+
 def test_problems_are_sorted_by_severity(own_server: Store, viewer: Client) -> None:
     own_server.raw.config_set("maxmemory-policy", "volatile-lru")
     write_queue(own_server, "default", ready=1, age_s=900, unregistered=1)
