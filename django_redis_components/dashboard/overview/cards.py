@@ -37,7 +37,9 @@ def cards(snapshot: OverviewSnapshot, links: Links) -> Iterable[Tile]:
     if snapshot.queues is not None:
         yield from _queue_cards(snapshot.queues, snapshot, links)
     if snapshot.visitors:  # where nothing counts visitors, the logins of operators are no figure of the site either
-        yield Tile(_("Visitors today"), number(snapshot.visitors), _("estimated"), url=links.page("analytics"))
+        url = links.page("analytics")
+        month = (_("This month against last"), links.reverse("analytics", period="month")) if url else None
+        yield Tile(_("Visitors today"), number(snapshot.visitors), _("estimated"), url=url, more=month)
         if snapshot.sign_ins is not None:
             yield Tile(_("Sign-ins today"), number(snapshot.sign_ins), url=links.page("analytics"))
 
