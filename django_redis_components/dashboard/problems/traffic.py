@@ -52,16 +52,33 @@ def failing_queues(overview: TaskQueueOverview) -> Iterator[Problem]:
     for queue, metrics in _measured(overview):
         recent = _recent(metrics)
         if is_failing(queue, metrics):
-            yield _failing(queue, overview, recent, is_critical=recent.is_above(limit * CRITICAL_FACTOR))
-        elif _hour(metrics).is_above(limit) and queue.failed:
+            yield _failing(queue, overview, recent, is_critical=_once(recent, queue).is_above(limit * CRITICAL_FACTOR))
+        elif queue.failed and (_hour(metrics).is_above(limit) or _has_high_share(queue, metrics)):
             yield _recovering(queue, overview, recent, _minutes_without_failure(metrics))
 
 
 def is_failing(queue: QueueInfo, metrics: Metrics) -> bool:
-    """Return whether the share of failed tasks is above `FAILURE_RATE`, and tasks have failed in the latest minutes."""
+    """Return whether the share of failed tasks is above `FAILURE_RATE`, also without those that were retried since."""
+    limit = conf.settings().dashboard.failure_rate
+    return _has_high_share(queue, metrics) and _once(_recent(metrics), queue).is_above(limit)
+
+
+def _has_high_share(queue: QueueInfo, metrics: Metrics) -> bool:
+    """Return whether the share of failed tasks is high, and tasks have failed in the latest minutes."""
     limit, recent, quiet = conf.settings().dashboard.failure_rate, _recent(metrics), _minutes_without_failure(metrics)
     is_high = recent.is_above(limit) and (_hour(metrics).is_above(limit) or recent.is_above(limit * SUDDEN_FACTOR))
     return is_high and quiet < (RECENT_MINUTES if queue.failed else OVER_MINUTES)
+
+
+def _once(recent: _Share, queue: QueueInfo) -> _Share:
+    """Return a share in which each task counts once: one that was retried has run twice.
+
+    The failed tasks that are left tell it. They do not if none is left, or as many as a queue keeps.
+    """
+    if not 0 < queue.failed < conf.settings().taskqueue.failed_limit:
+        return recent
+    again = max(0, recent.failed - queue.failed)
+    return _Share(recent.finished - again, recent.failed - again, recent.minutes)
 
 
 def _hour(metrics: Metrics) -> _Share:
@@ -91,12 +108,13 @@ def _failing(queue: QueueInfo, overview: TaskQueueOverview, recent: _Share, *, i
         if recent.minutes >= OVERVIEW_MINUTES
         else _("Queue %(queue)s: %(share)s of tasks failed in the last %(minutes)d min (%(failed)s of %(finished)s).")
     )
+    once = _once(recent, queue)
     text = template % {
         "queue": queue.name,
-        "share": str(recent),
-        "failed": number(recent.failed),
-        "finished": number(recent.finished),
-        "minutes": recent.minutes,
+        "share": str(once),
+        "failed": number(once.failed),
+        "finished": number(once.finished),
+        "minutes": once.minutes,
     }
     groups = overview.main_errors.get(queue.name, [])
     remedy = _("Correct the cause, then retry the tasks. List the errors:")
@@ -112,14 +130,16 @@ def _recovering(queue: QueueInfo, overview: TaskQueueOverview, recent: _Share, q
         if recent.failed and quiet_minutes >= RECENT_MINUTES
         else _("Queue %(queue)s recovers: %(failed)s of the last %(finished)s tasks failed.")
     )
+    once = _once(recent, queue)
     text = template % {
         "queue": queue.name,
-        "failed": number(recent.failed),
-        "finished": number(recent.finished),
+        "failed": number(once.failed),
+        "finished": number(once.finished),
         "minutes": quiet_minutes,
     }
     groups = overview.main_errors.get(queue.name, [])
-    advice = " ".join([*_left(queue), *_error_notes(groups, overview.at), _("Retry or delete the failed tasks:")])
+    remedy = _("Retry or delete the failed tasks:")
+    advice = " ".join([*_left(queue), *_counted_again(queue, recent), *_error_notes(groups, overview.at), remedy])
     command = queue_command("retry", queue.name, using=overview.using)
     return Problem("failures", text, advice, command, "warning", queue.name, "failed", _fingerprint(groups))
 
@@ -132,8 +152,8 @@ def _left(queue: QueueInfo) -> Iterator[str]:
 
 
 def _counted_again(queue: QueueInfo, recent: _Share) -> Iterator[str]:
-    """Yield how many failures are of tasks that are not failed any more, or have failed again."""
-    if again := max(0, recent.failed - queue.failed):
+    """Yield how many failures do not count: their tasks have run again, or are gone."""
+    if again := recent.failed - _once(recent, queue).failed:
         yield ngettext(
             "%(count)s failure is of a task that was retried or deleted since.",
             "%(count)s failures are of tasks that were retried or deleted since.",
