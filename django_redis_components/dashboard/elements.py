@@ -67,6 +67,7 @@ class Tile:
         spark: its last hour, or None.
         meter: width of a bar, its share of the whole in percent; "" without a bar.
         comparison: with the hour before, or None.
+        more: label and URL of a further link, or None.
     """
 
     label: str
@@ -78,6 +79,7 @@ class Tile:
     spark: charts.Sparkline | None = None
     meter: str = ""
     comparison: Comparison | None = None
+    more: tuple[str, str] | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ from redis.exceptions import (
 from django_redis_components.core.client.exceptions import NotConnected
 from django_redis_components.core.exception_text import safe_text
 from django_redis_components.core.exceptions import ConfigurationError, RedisComponentsError, UnsupportedServer
-from django_redis_components.dashboard.clients import READ_S
 
 #: Seconds after which a client may retry.
 RETRY_AFTER_S = 5
@@ -134,7 +133,7 @@ _TEXTS = {
         _("Check that the server is running and accepts connections from this host."),
     ),
     "timeout": lambda: (
-        _("Redis did not reply within %(seconds)d seconds.") % {"seconds": READ_S},
+        _("Redis did not reply in time."),
         _("The server or the network is overloaded or blocked. Check SLOWLOG for slow commands."),
     ),
     "bug": lambda: (

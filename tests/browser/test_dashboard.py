@@ -262,7 +262,7 @@ def test_tab_order_follows_the_page(site: str, redis_server: Store, page: Page) 
         "(links) => links.map((link) => link.className)"
     )
     reached = []
-    tiles = ["A"] * 3  # failure rate, visitors, sign-ins
+    tiles = ["A", "A", "drc-note", "A"]  # failure rate, visitors, their month, sign-ins
     ranges = ["A"] * 4
     sorted_by, queues = ["A"] * 11, ["A", "A"]
     table_of_queues = ["INPUT", "button", "drc-scroll", *sorted_by, *queues]

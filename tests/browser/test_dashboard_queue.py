@@ -315,3 +315,6 @@ def test_rows_are_one_line_high_and_no_name_is_cut_within_a_word(
     name = rows.first.locator("th")
     assert name.get_attribute("title") in ("tests.taskqueue.tasks.fail", "tests.taskqueue.tasks.note")
     assert name.locator("> a").evaluate("(link) => link.getClientRects().length") == 1, "on one line"
+    ends = "(text) => [text, text.parentElement].map((each) => each.getBoundingClientRect().right)"
+    end, limit = name.locator("> a > bdi").evaluate(ends)
+    assert end <= limit + 1, "a long name is cut at its beginning"

@@ -12,10 +12,10 @@ from django.contrib.admin.utils import quote
 from django.contrib.auth.models import User
 from django.test import Client
 
+from django_redis_components.dashboard.task_search.query import STATE_WORDS
 from django_redis_components.dashboard.task_search.suggestions import TIMES
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.options import DeclaredOptions
-from django_redis_components.taskqueue.store.scan import STATES
 from tests.dashboard.action_pages import ACTIONS, write_entries
 from tests.dashboard.catalogue import CATALOGUE, PLACEHOLDER, entries
 from tests.dashboard.urls_of_pages import ADMIN, confirmations, fill, pages
@@ -44,7 +44,7 @@ NAMES = {
     *re.split(r"\W", socket.gethostname()),
 }
 #: Identifiers that only one page shows.
-IDENTIFIERS = {"tasksearch": {*STATES, *TIMES}, "taskclass": {*DeclaredOptions.__annotations__, "None"}}
+IDENTIFIERS = {"tasksearch": {*STATE_WORDS, *TIMES}, "taskclass": {*DeclaredOptions.__annotations__, "None"}}
 #: Choices on pages that the examples of `urls_of_pages` do not make.
 CHOICES = (
     "analytics/?period=month&compare=year",

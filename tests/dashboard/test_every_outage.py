@@ -100,8 +100,8 @@ def without_scripts(store: Store, settings: Any) -> Iterator[None]:
 #: Outages by name: what makes it, and the texts that a page shows.
 OUTAGES: dict[str, tuple[Callable[[Store, Any], AbstractContextManager[None]], tuple[str, ...]]] = {
     "stopped": (stopped, ("Cannot connect to Redis. Check that the server is running",)),
-    "stalled": (stalled, ("Cannot connect to Redis.", "Redis did not reply within 2 seconds.")),
-    "slow": (slow, ("Cannot connect to Redis.", "Redis did not reply within 2 seconds.")),
+    "stalled": (stalled, ("Cannot connect to Redis.", "Redis did not reply in time.")),
+    "slow": (slow, ("Cannot connect to Redis.", "Redis did not reply in time.")),
     "wrong password": (wrong_password, ("Redis authentication failed. Check the connection’s username and password",)),
     "without scripts": (
         without_scripts,

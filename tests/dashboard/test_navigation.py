@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 
 import pytest
 from django.test import Client
@@ -80,10 +81,19 @@ def test_tabs_have_counts_on_every_page_and_after_each_refresh(redis_server: Sto
     }
     schedules = URL.replace("overview", "schedule")
     assert tabs_of(viewer, schedules) == {"Schedules": ("page", ""), "Failures": ("", "2"), "Workers": ("", "1 lost")}
+    limits = URL.replace("overview", "ratelimit")
+    assert tabs_of(viewer, limits) == {"Rate limits": ("page", ""), "Failures": ("", "2"), "Workers": ("", "1 lost")}
     fragment = viewer.get(schedules, {"format": "fragment"}).content.decode()
     assert re.search(
         r'data-drc-live="tabs">.*?Failures <span class="drc-count drc-count-bad"><bdi>2<', fragment, re.DOTALL
     )
+
+
+def test_each_page_names_its_server(redis_server: Store) -> None:
+    root, server = client_of("superuser"), str(connections.endpoint("default"))
+    for page in ("overview", "ratelimit", "schedule", "failure", "worker", "memory", "incident"):
+        html = unescape(root.get(URL.replace("overview", page)).content.decode())
+        assert f'class="drc-address">{server}<' in html, page
 
 
 def test_page_of_queues_counts_failures_in_what_it_has_read(redis_server: Store, viewer: Client) -> None:

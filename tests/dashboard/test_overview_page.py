@@ -151,8 +151,11 @@ def test_tiles_show_visitors_and_sign_ins_of_today_with_a_link(redis_server: Sto
 
     assert "Visitors today 1 estimated Sign-ins today 2" in page_text(viewer)
     assert "analytics" not in viewer.get(URL).content.decode(), "no link without the permission"
-    html = client_of("superuser").get(URL).content.decode()
+    root = client_of("superuser")
+    html = root.get(URL).content.decode()
     assert html.count('<dt><a href="/admin/django_redis_components/analytics/">') == 2
+    [month] = re.findall(r'href="([^"]+)">This month against last<', html)
+    assert ", compared with " in root.get(unescape(month)).content.decode()
 
 
 def test_footer_shows_commands_and_round_trips(redis_server: Store, viewer: Client) -> None:

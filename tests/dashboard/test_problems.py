@@ -65,7 +65,7 @@ def test_ready_tasks_without_live_worker_are_a_problem(redis_server: Store, view
 
     assert re.fullmatch(
         r"Queue mail has 2 ready tasks and no live worker\. Oldest: 1 h 1 min\. "
-        r"Its last worker, gone \(7\), was lost \d+ s ago\. Start a worker: python manage\.py runworker mail",
+        r"Its last worker, gone \(7\), was lost [\w ]+ ago\. Start a worker: python manage\.py runworker mail",
         first,
     )
 
@@ -75,6 +75,23 @@ def test_one_ready_task_without_live_worker_uses_the_singular(redis_server: Stor
     write_poller(redis_server)
 
     assert problems(viewer)[0]["text"].startswith("Queue mail has 1 ready task and no live worker. Oldest: 1 min")
+
+
+@pytest.mark.parametrize(("scheduled", "tasks"), [(1, "1 scheduled task"), (50, "50 scheduled tasks")])
+def test_scheduled_tasks_without_live_worker_are_a_warning(
+    scheduled: int, tasks: str, redis_server: Store, viewer: Client
+) -> None:
+    write_queue(redis_server, "mail", scheduled=scheduled)
+    write_queue(redis_server, "served", scheduled=1)
+    write_worker(redis_server, "here:a", queues=["served"])
+    write_poller(redis_server)
+
+    [found] = problems(viewer)
+
+    assert (found["code"], found["severity"], found["queue"]) == ("no_worker", "warning", "mail")
+    assert re.fullmatch(rf"Queue mail has {tasks} and no live worker\. Next due: .*\d\d:\d\d:\d\d\.", found["text"])
+    assert (found["advice"], found["command"]) == ("Start a worker:", "python manage.py runworker mail")
+    assert "mail No worker 0 " in page_text(viewer)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +228,7 @@ def test_tasks_of_a_lost_worker_are_not_promised_without_poller(redis_server: St
     [_poller, found] = problems(viewer)
 
     assert found["advice"] == (
-        "It held 1 task at its last heartbeat. No poller is active to return them to their queues. "
+        "It held 1 task at its last heartbeat. No poller is active to return it to its queue. "
         "Check the worker’s log and its host, then restart it."
     )
 
@@ -234,8 +251,8 @@ def test_unregistered_tasks_are_a_problem(redis_server: Store, viewer: Client) -
 
     assert sentences(viewer) == [
         (
-            "Queue mail has 1 task with an unregistered name. They are requeued when "
-            "a worker that registers the names starts: python manage.py runworker mail"
+            "Queue mail has 1 task with an unregistered name. It is requeued when "
+            "a worker that registers the name starts: python manage.py runworker mail"
         ),
         (
             "Queue news has 2 tasks with unregistered names. They are requeued when "
@@ -286,6 +303,17 @@ def test_many_queues_without_a_worker_are_one_row_with_one_command(redis_server:
     assert found["text"].startswith("9 queues have 18 ready tasks and no live worker. Oldest: 1 min ")
     assert found["command"] == "python manage.py runworker " + " ".join(f"queue-{number}" for number in range(9))
     assert "Critical: 9 · Warnings: 0" in page_text(viewer)
+
+
+def test_many_queues_with_scheduled_tasks_and_no_worker_are_one_row(redis_server: Store, viewer: Client) -> None:
+    for number in range(6):
+        write_queue(redis_server, f"queue-{number}", scheduled=2)
+    write_poller(redis_server)
+
+    [found] = problems(viewer)
+
+    assert found["text"].startswith("6 queues have 12 scheduled tasks and no live worker. Next due: ")
+    assert (found["severity"], found["count"]) == ("warning", 6)
 
 
 def test_more_than_five_problems_of_a_kind_are_summarized(redis_server: Store, viewer: Client) -> None:
@@ -390,6 +418,16 @@ def test_invalid_name_in_settings_fails_only_its_part(redis_server: Store, viewe
 
     assert "Cannot read visitors: An internal error occurred." in text
     assert "braces are not accepted" in text
+
+
+@pytest.mark.parametrize(("ready", "severity"), [(0, "warning"), (1, "critical")])
+def test_bar_of_the_problems_has_the_color_of_the_most_severe(
+    ready: int, severity: str, redis_server: Store, viewer: Client
+) -> None:
+    write_queue(redis_server, "mail", ready=ready, unregistered=1)
+    write_poller(redis_server)
+
+    assert f'<section class="drc-problems drc-problems-{severity}"' in viewer.get(URL).content.decode()
 
 
 def test_problems_are_sorted_by_severity(own_server: Store, viewer: Client) -> None:

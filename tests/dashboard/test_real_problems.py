@@ -93,8 +93,8 @@ def test_tasks_without_code(redis_server: Store, operator: Client, children: Chi
     row = row_with(operator, r"Queue mail has 1 task with an unregistered name\.")
 
     assert (
-        f"Names: {__name__}.is_known_here_only. Modules to import: {__name__}. They are requeued when a worker that "
-        "registers the names starts: python manage.py runworker mail"
+        f"Names: {__name__}.is_known_here_only. Modules to import: {__name__}. It is requeued when a worker that "
+        "registers the name starts: python manage.py runworker mail"
     ) in row.text
     assert "is_known_here_only" in text_at(browser("view_overview", "view_queue"), row.links["Show queue"])
 

@@ -61,14 +61,20 @@ def problems(client: Client) -> list[dict[str, str]]:
     return found
 
 
-def found_in(loss: Any = None, **changed: str) -> list[Problem]:
+def failure_rate(client: Client) -> str:
+    """Return the class of the card of the failure rate."""
+    [found] = re.findall(r'<div( class="[^"]*")?>\s*<dt>(?:<a[^>]*>)?Failure rate', client.get(URL).content.decode())
+    return found.removeprefix(' class="').rstrip('"')
+
+
+def found_in(watched: Any = None, **changed: str) -> list[Problem]:
     overview = TaskQueueOverview(NOW, [], [], None, None, server=HEALTHY | changed)
-    return list(server_problems(overview, loss))
+    return list(server_problems(overview, watched or {}))
 
 
 def test_failures_are_critical_from_twice_the_failure_rate(redis_server: Store, viewer: Client) -> None:
     for queue, failed in (("mail", 13), ("news", 6), ("fine", 5)):
-        write_queue(redis_server, queue)
+        write_queue(redis_server, queue, failed=failed)
         write_minute(redis_server, queue, succeeded=100 - failed, failed=failed)
     write_poller(redis_server)
 
@@ -82,7 +88,6 @@ def test_failures_are_critical_from_twice_the_failure_rate(redis_server: Store, 
 def test_cause_of_failures_is_the_error_with_most_of_them(redis_server: Store, viewer: Client) -> None:
     fail_with(*["mail server is away"] * 25)
     fail_with(*["unknown address kim@example.org"] * 3, *[f"error {letter}" for letter in "abcde"])
-    write_minute(redis_server, "default", failed=33)
     write_poller(redis_server)
 
     found = problems(viewer)[0]
@@ -111,21 +116,20 @@ def test_each_named_error_of_a_queue_can_be_retried(redis_server: Store, viewer:
 
     page = root.get(URL).content.decode()
 
-    links = re.findall(r'href="([^"]+)">Retry… <bdi>([^<]+)</bdi>', page)
+    links = re.findall(r'href="([^"]+)">Retry…<span class="drc-vh"> ([^<]+)</span></a> <bdi>', page)
     assert [unescape(error) for _url, error in links] == [
         "LookupError: mail server is away",
         "LookupError: unknown address",
         "LookupError: no <b>reply</b>",
     ]
     assert "Retry 3 failed tasks of this error?" in text_of(root.get(unescape(links[1][0])).content.decode())
-    assert "Retry… <bdi>" not in viewer.get(URL).content.decode()
+    assert "drc-retry" not in viewer.get(URL).content.decode()
 
 
 def test_errors_of_earlier_hours_are_no_cause(redis_server: Store, viewer: Client) -> None:
     fail_with(*["mail server is away"] * 25)
     [group] = redis_server.raw.keys(f"{home().base}:q:default:error:*")
     redis_server.raw.hset(group, "minutes", f"{now_ms(redis_server) // 60_000 - 90}:25")
-    write_minute(redis_server, "default", failed=25)
     write_poller(redis_server)
 
     [found] = problems(viewer)
@@ -145,6 +149,44 @@ def test_failures_end_with_their_cause(redis_server: Store, viewer: Client) -> N
     assert recovering["text"] == "Queue mail recovers: 0 of the last 60 tasks failed."
     assert recovering["advice"].startswith("150 failed tasks are left. ")
     assert recovering["command"] == "python manage.py redis queues retry mail"
+
+
+def test_failures_are_a_warning_once_none_has_failed_for_minutes(redis_server: Store, viewer: Client) -> None:
+    write_queue(redis_server, "mail", failed=150)
+    write_minute(redis_server, "mail", ago=7, succeeded=150, failed=150)
+    write_poller(redis_server)
+
+    [quiet] = problems(viewer)
+
+    assert (quiet["code"], quiet["severity"]) == ("failures", "warning")
+    assert re.fullmatch(r"Queue mail: no task has failed for [78] min\.", quiet["text"])
+    assert quiet["advice"].startswith("150 failed tasks are left. ")
+    assert quiet["command"] == "python manage.py redis queues retry mail"
+    assert failure_rate(viewer) == "", "the card alarms while tasks fail"
+
+
+@pytest.mark.parametrize(
+    ("left", "failed", "text", "severity"),
+    [
+        (150, 150, "Queue mail: 50.00 % of tasks failed in the last 5 min (150 of 300).", "critical"),
+        (3, 3, "Queue mail recovers: 3 of the last 300 tasks failed.", "warning"),
+    ],
+)
+def test_a_retry_is_no_new_task_in_the_share_that_has_failed(
+    left: int, failed: int, text: str, severity: str, redis_server: Store, viewer: Client
+) -> None:
+    """150 of 300 have failed, and were retried: all have failed twice, or three have."""
+    write_queue(redis_server, "mail", failed=left)
+    write_minute(redis_server, "mail", ago=2, succeeded=150, failed=150)
+    write_minute(redis_server, "mail", ago=1, succeeded=150 - failed, failed=failed)
+    write_poller(redis_server)
+
+    [found] = problems(viewer)
+
+    assert (found["text"], found["severity"]) == (text, severity)
+    again = "150 failures are of tasks that were retried or deleted since."
+    assert found["advice"].startswith(f"{left} failed tasks are left. {again} ")
+    assert failure_rate(viewer) == ("drc-alarming" if severity == "critical" else "")
 
 
 def test_failures_are_over_when_no_failed_task_is_left(redis_server: Store, viewer: Client) -> None:
@@ -234,14 +276,14 @@ def test_names_and_modules_of_unregistered_tasks_are_listed(redis_server: Store,
     assert "shop.<b>" not in viewer.get(URL).content.decode()
 
 
-def test_restart_of_a_server_without_append_only_file_is_critical(own_server: Store, viewer: Client, settings) -> None:
+def test_start_of_a_server_without_append_only_file_is_a_warning(own_server: Store, viewer: Client, settings) -> None:
     settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "DASHBOARD": {}}
     own_server.raw.config_set("maxmemory", "1gb")
     own_server.raw.config_set("appendonly", "no")
 
     [found] = problems(viewer)
 
-    assert (found["code"], found["severity"]) == ("restarted", "critical")
+    assert (found["code"], found["severity"]) == ("restarted", "warning")
     host, port = re.findall(r"//([^:]+):(\d+)", own_server.url)[0]
     assert found["command"] == f"redis-cli -h {host} -p {port} CONFIG SET appendonly yes"
     html = viewer.get(URL).content.decode()
@@ -273,23 +315,31 @@ def test_healthy_server_has_no_problems() -> None:
 
 
 def test_start_without_data_is_told_from_a_restart() -> None:
-    lost = found_in(uptime_in_seconds="5", aof_enabled="0", rdb_last_load_keys_loaded="0")[0]
+    new = found_in(uptime_in_seconds="5", aof_enabled="0", rdb_last_load_keys_loaded="0")[0]
     loaded = found_in(uptime_in_seconds="5", aof_enabled="0", rdb_last_load_keys_loaded="7")[0]
 
-    assert (lost.text, lost.severity) == ("Redis started 5 s ago without data.", "critical")
-    assert lost.advice == "The append-only file is off: a restart loses all data. Turn it on:"
-    assert loaded.text == "Redis restarted 5 s ago."
+    assert (new.text, new.severity) == ("Redis started 5 s ago without data.", "warning")
+    assert new.advice == "The append-only file is off: a restart loses what no snapshot has saved. Turn it on:"
+    assert (loaded.text, loaded.severity) == ("Redis restarted 5 s ago.", "critical")
+
+
+def test_start_of_a_server_that_stores_nothing_is_one_problem() -> None:
+    fresh = {"uptime_in_seconds": "5", "aof_enabled": "0", "rdb_last_load_keys_loaded": "0"}
+    fresh["rdb_changes_since_last_save"] = "0"
+
+    assert found_in({"persistence": ""}, **fresh) == [], "no_persistence says it"
+    assert [each.code for each in found_in({"persistence": "3600 1"}, **fresh)] == ["restarted"]
 
 
 @pytest.mark.parametrize(
     ("before_s", "is_restart", "is_of_this_start"), [(3, True, True), (3, False, False), (60, True, False)]
 )
-def test_new_server_is_not_said_to_have_lost_data(before_s: int, is_restart: bool, is_of_this_start: bool) -> None:
+def test_start_that_lost_data_is_one_problem(before_s: int, is_restart: bool, is_of_this_start: bool) -> None:
     loss = {"at": NOW.timestamp() - before_s, "queues": 1, "tasks": 30, "is_restart": is_restart}
 
-    found = found_in(loss, uptime_in_seconds="5", aof_enabled="0", rdb_last_load_keys_loaded="0")[0]
+    found = found_in({"data_loss": loss}, uptime_in_seconds="5", aof_enabled="0", rdb_last_load_keys_loaded="0")
 
-    assert found.advice.startswith("What it held before is lost. ") is is_of_this_start
+    assert ("restarted" not in [each.code for each in found]) is is_of_this_start, "data_lost says it"
 
 
 def test_start_of_the_server_is_not_shown_as_a_snapshot() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 from datetime import timedelta
+from typing import Any
 
 from django.core.management import ManagementUtility, call_command
 from django.test import Client
@@ -279,7 +280,7 @@ def sample_data() -> dict[str, object]:
 
     from django_redis_components.analytics import PageViews
     from django_redis_components.core.protocol import run
-    from django_redis_components.dashboard.problems.storage import read_resolved
+    from django_redis_components.dashboard.problems.storage import read_resolved, read_state
     from django_redis_components.messaging import chats
     from django_redis_components.ratelimits.hit_counts import read_counts
     from django_redis_components.taskqueue.fields import Key
@@ -311,6 +312,8 @@ def sample_data() -> dict[str, object]:
         "days": len(busy["90d"]),
         "sums_agree": sum(each.counts.finished for each in tens) == hour.counts.finished > 0,
         "errors": sorted(group.exception_class_path.rpartition(".")[2] for group in groups),
+        "failed": {queue: _failures_of(shard, queue) for queue in ("default", "high", "low")},
+        "open": [*run(client, read_state("default")).incidents],
         "failed_ago_s": (timezone.now() - letters.last_at).total_seconds(),
         "successful": len(rows),
         "workers": sorted({row.fields["w"].decode() for row in rows}),
@@ -321,6 +324,17 @@ def sample_data() -> dict[str, object]:
         "denied": run(client, read_counts([BY_NAME.policy.id]))[BY_NAME.policy.id].totals[1],
         "unfinished_flows": client.execute_many([_zcard(shard.key(Key.unfinished_flows))])[0],
     }
+
+
+def _failures_of(shard: Any, queue: str) -> list[int]:
+    """Return the failed tasks of a queue, the failures of its errors by minute, and those that are counted."""
+    from django_redis_components.core.protocol import run
+    from django_redis_components.taskqueue import get_queue
+    from django_redis_components.taskqueue.stats import errors
+
+    groups = run(shard.client(), errors.list_errors(shard, [queue], 10)).groups
+    of_errors = sum(count for group in groups for _at, count in group.minutes)
+    return [get_queue(queue).info().failed, of_errors, get_queue(queue).metrics().totals.failed]
 
 
 def _zcard(key: str) -> object:

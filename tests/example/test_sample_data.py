@@ -76,6 +76,11 @@ def test_first_start_has_a_past_on_every_page_and_a_second_one_changes_nothing(e
     assert found["failed_ago_s"] > 1_800, "the letters failed in the outage"
     assert found["successful"] > 20
     assert "sample-data" in found["workers"]
+    for queue, failed in {"default": 84, "high": 4, "low": 0}.items():
+        tasks, of_errors, counted = found["failed"][queue]
+        assert tasks == of_errors == failed
+        assert failed <= counted <= failed + (queue == "high"), "a flow may fail in the minute after the counters"
+    assert found["open"] == ["failures:default"]
     assert found["resolved"] == 2
     assert found["actions"] == 3
     assert found["chats"] >= 6
@@ -90,7 +95,7 @@ def test_first_start_has_a_past_on_every_page_and_a_second_one_changes_nothing(e
     assert "Sample data" not in again
     assert own_server.raw.dbsize() <= size
     states = children.call("tests.example.acts:retry_letters", env=empty).result()
-    assert states == ["successful"] * 9
+    assert states == ["successful"] * 10
 
 
 def test_nothing_is_written_beside_other_data(empty, own_server, children: Children):

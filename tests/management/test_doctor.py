@@ -139,8 +139,8 @@ def test_each_problem_is_reported_with_its_fix(own_server: Store) -> None:
 
     by_code = {each["code"]: each for each in found["findings"]}
     severities = [each["severity"] for each in found["findings"]]
-    assert severities == sorted(severities), "errors come first"
-    assert {code for code, each in by_code.items() if each["severity"] == "error"} >= {
+    assert severities == sorted(severities), "critical ones come first"
+    assert {code for code, each in by_code.items() if each["severity"] == "critical"} >= {
         "evicts",
         "no_worker",
         "poller_missing",
@@ -156,7 +156,7 @@ def test_each_problem_is_reported_with_its_fix(own_server: Store) -> None:
     assert orphans.startswith("4 keys without a component, queue or lease: ")
     assert all(key in orphans for key in (":t:lost", ":q:unlisted:ready", ":q:unlisted:grouped", ":leftover"))
     printed = run_command("redis", "doctor", code=2).splitlines()
-    at = printed.index("ERROR evicts")
+    at = printed.index("CRITICAL evicts")
     assert printed[at + 1].endswith("maxmemory-policy is allkeys-lru.")
     assert printed[at + 2].startswith("  Fix: ")
     assert (

@@ -139,7 +139,7 @@ def test_doctor_reports_newer_data_and_pending_migrations(redis_server: Store, m
     }
     redis_server.raw.hset(formats_key(redis_server), "search", "2 1.3.0")
     newer = doctor_findings()["data_newer"]
-    assert newer["severity"] == "error"
+    assert newer["severity"] == "critical"
     assert "search has format 2, written by release 1.3.0" in newer["text"]
     assert newer["fix"] == 'Workers and pollers of this release do not start. See "Upgrades" in the documentation.'
 

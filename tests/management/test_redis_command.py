@@ -24,7 +24,7 @@ from tests.support.processes import ROOT, child_environment
 
 #: The keys of their JSON. The flow is not found.
 KEYS = {
-    "doctor": {"errors", "warnings", "findings", "skipped", "facts"},
+    "doctor": {"critical", "warnings", "findings", "skipped", "facts"},
     "migrate": {"formats", "dry_run", "migrations"},
     "top": {"at", "poller", "queues", "workers", "running"},
     "queues": {"at", "queues", "workers", "poller"},

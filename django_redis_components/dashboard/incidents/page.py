@@ -223,8 +223,8 @@ def _channel_table(at: datetime) -> Table[Channel]:
             Column("since", _("Failing since"), since),
             Column("waiting", pgettext("notifications", "Waiting"), lambda channel: channel.waiting),
         ],
-        empty=_("No notifications are configured. The setting NOTIFICATIONS adds channels, see:"),
-        example="docs/guides/problems.md",
+        empty=_("No notifications are configured. Add channels to REDIS_COMPONENTS:"),
+        example='"NOTIFICATIONS": {"EMAILS": ["ops@example.com"]}',
     )
 
 

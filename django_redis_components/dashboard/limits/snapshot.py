@@ -18,11 +18,13 @@ from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
 from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.outages import SnapshotFailed
+from django_redis_components.dashboard.shard_reads import read_all_counts
 from django_redis_components.ratelimits import Decision, RateLimit, RateLimitPolicy
 from django_redis_components.ratelimits.hit_counts import LimitCounts, digest_of, read_counts
 from django_redis_components.ratelimits.limit import block_flow, limits_flow, read_flow, reset_flow, unblock_flow
 from django_redis_components.ratelimits.limiter import key_of_text
 from django_redis_components.taskqueue.stats.deploys import Deploy, read_deploys
+from django_redis_components.taskqueue.stats.failure_counts import FailureCounts
 
 T = TypeVar("T")
 
@@ -40,12 +42,13 @@ class LimitSnapshot:
         is_unknown: whether the limit in the query is not known.
         key: the key in the query, or "".
         decision: for the next hit of the key; None without a key.
-        address: of the limit's server, without credentials.
+        address: of the server of the limit in the query, or of the dashboard's connection; without credentials.
         is_cluster: whether that is a Cluster.
         counts: of hits, by the id of the policy, for the first `MAX_COUNTED` limits.
         has_all_counts: whether all of these could be read.
         shows_keys: whether denied keys that are stored as text are text; else they are replaced by their hashes.
         deploys: of the site's code, oldest first; without any if they cannot be read.
+        failure_counts: what the tabs show beside their labels; None if it could not be read.
     """
 
     at: datetime
@@ -61,12 +64,13 @@ class LimitSnapshot:
     has_all_counts: bool
     shows_keys: bool
     deploys: list[Deploy]
+    failure_counts: FailureCounts | None
 
 
 def read(limit_id: str, key: str, *, shows_keys: bool) -> LimitSnapshot:
     """Read the limits in one round trip, their counts in one for each connection, and the state of a key in another.
 
-    The deploys are read with the limits.
+    The deploys and the counts of the tabs are read with the limits.
 
     Args:
         limit_id: id of a limit, or "".
@@ -77,9 +81,10 @@ def read(limit_id: str, key: str, *, shows_keys: bool) -> LimitSnapshot:
         SnapshotFailed: Redis cannot be read.
     """
     cost = Cost()
-    limits, deploys = _read(conf.settings().dashboard.using, _limits_and_deploys(), cost)
+    limits, deploys, failure_counts = _read(conf.settings().dashboard.using, _limits_and_marks(), cost)
     limit = limits.get(limit_id)
-    decision, address, is_cluster = None, "", False
+    endpoint = connections.endpoint(clients.queue_alias())
+    decision, address, is_cluster = None, str(endpoint), endpoint.kind == "cluster"
     if limit is not None and key:
         decision, address, is_cluster = _peek(limit, key, cost)
     counts, has_all_counts = _read_counts(list(limits.values())[:MAX_COUNTED], limit, cost)
@@ -99,6 +104,7 @@ def read(limit_id: str, key: str, *, shows_keys: bool) -> LimitSnapshot:
         has_all_counts=has_all_counts,
         shows_keys=shows_keys,
         deploys=deploys,
+        failure_counts=failure_counts,
     )
 
 
@@ -111,9 +117,10 @@ def read_limits() -> dict[str, RateLimit]:
     return _read(conf.settings().dashboard.using, limits_flow(), Cost())
 
 
-def _limits_and_deploys() -> Flow[tuple[dict[str, RateLimit], list[Deploy]]]:
-    limits, deploys = yield from gather([limits_flow(), read_deploys(queue_shard())])
-    return limits.unwrap(), deploys.value or []
+def _limits_and_marks() -> Flow[tuple[dict[str, RateLimit], list[Deploy], FailureCounts | None]]:
+    """Read the limits, the deploys of the chart, and the counts of the tabs."""
+    limits, deploys, counts = yield from gather([limits_flow(), read_deploys(queue_shard()), read_all_counts()])
+    return limits.unwrap(), deploys.value or [], counts.value
 
 
 def peek(limit: RateLimit, key: str) -> Decision:

@@ -18,7 +18,12 @@ from django_redis_components.dashboard.memory.uses import MemoryUse, SiteMemory
 from django_redis_components.dashboard.outages import outage_of
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.problems.server import memory_share
-from django_redis_components.dashboard.problems.watched.memory import full_in, growth_per_s
+from django_redis_components.dashboard.problems.watched.memory import (
+    MIN_GROWTH_S,
+    full_in,
+    growth_per_s,
+    is_growth_known,
+)
 from django_redis_components.dashboard.snapshot import Snapshot
 from django_redis_components.dashboard.table import Column, Table
 
@@ -128,18 +133,45 @@ def _groups(found: dict[str, Any] | None, kind: str) -> list[Group]:
 
 def _tiles(use: MemoryUse) -> Iterator[Tile]:
     used, most = memory_share(use.info)
-    unit = _("of %(most)s") % {"most": filesizeformat(most)} if most else ""
-    yield Tile(pgettext("memory", "Used"), filesizeformat(used) if use.info else NO_VALUE, unit=unit)
+    label, unit = pgettext("memory", "Used"), _("of %(most)s") % {"most": filesizeformat(most)} if most else ""
+    if used:
+        yield Tile(label, filesizeformat(used), unit=unit)
+    else:
+        note = _("the server does not report it") if use.info else _("the Redis user may not run INFO")
+        yield Tile(label, NO_VALUE, note)
     yield _keys_tile(use)
     records = use.measured["used"] if use.measured else []
-    growth = growth_per_s(records) * 3_600
-    since = formats.age(records[-1][0] - records[0][0]) if len(records) > 1 else ""
-    text = (
-        (_("−%(size)s") if growth < 0 else "%(size)s") % {"size": filesizeformat(abs(growth))} if growth else NO_VALUE
-    )
-    yield Tile(_("Growth"), text, _("over %(age)s") % {"age": since} if since else "", unit=_("per hour"))
+    yield _growth_tile(use, records)
     full_s = full_in(records, most)
-    yield Tile(_("Full in"), formats.age(full_s) if full_s is not None else NO_VALUE, _("at this growth"))
+    if full_s is not None:
+        yield Tile(_("Full in"), formats.age(full_s), _("at this growth"))
+    else:
+        yield Tile(_("Full in"), NO_VALUE, _no_end(use, records, most))
+
+
+def _growth_tile(use: MemoryUse, records: list[list[float]]) -> Tile:
+    label, growth = _("Growth"), growth_per_s(records) * 3_600
+    if not is_growth_known(records):
+        return Tile(label, NO_VALUE, _not_measured(use, records))
+    text = (_("−%(size)s") if growth < 0 else "%(size)s") % {"size": filesizeformat(abs(growth))}
+    age = {"age": formats.age(records[-1][0] - records[0][0])}
+    return Tile(label, text, _("over %(age)s") % age, unit=_("per hour"))
+
+
+def _not_measured(use: MemoryUse, records: list[list[float]]) -> str:
+    """Return why the growth is not known."""
+    if not use.info:
+        return _("the Redis user may not run INFO")
+    if not records:
+        return _("not measured")  # the note below the figures says why
+    return _("not measured yet: it takes %(age)s") % {"age": formats.age(MIN_GROWTH_S)}
+
+
+def _no_end(use: MemoryUse, records: list[list[float]], most: int) -> str:
+    """Return why it is not known when the memory is full."""
+    if use.info and not most:
+        return _("no maximum")
+    return _("it does not grow") if is_growth_known(records) and most else _not_measured(use, records)
 
 
 def _keys_tile(use: MemoryUse) -> Tile:

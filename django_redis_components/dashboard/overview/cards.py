@@ -11,7 +11,6 @@ from django.template.defaultfilters import filesizeformat
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
-from django_redis_components.core.settings import conf
 from django_redis_components.dashboard import charts, formats
 from django_redis_components.dashboard.elements import NO_VALUE, Tile
 from django_redis_components.dashboard.formats import number
@@ -20,6 +19,7 @@ from django_redis_components.dashboard.overview.snapshot import OverviewSnapshot
 from django_redis_components.dashboard.panels.comparison import Comparison, change
 from django_redis_components.dashboard.problems.server import memory_share
 from django_redis_components.dashboard.problems.shard_states import ShardState
+from django_redis_components.dashboard.problems.traffic import is_failing
 from django_redis_components.dashboard.queues.throughput import (
     SPARK_HEIGHT,
     SPARK_WIDTH,
@@ -37,7 +37,9 @@ def cards(snapshot: OverviewSnapshot, links: Links) -> Iterable[Tile]:
     if snapshot.queues is not None:
         yield from _queue_cards(snapshot.queues, snapshot, links)
     if snapshot.visitors:  # where nothing counts visitors, the logins of operators are no figure of the site either
-        yield Tile(_("Visitors today"), number(snapshot.visitors), _("estimated"), url=links.page("analytics"))
+        url = links.page("analytics")
+        month = (_("This month against last"), links.reverse("analytics", period="month")) if url else None
+        yield Tile(_("Visitors today"), number(snapshot.visitors), _("estimated"), url=url, more=month)
         if snapshot.sign_ins is not None:
             yield Tile(_("Sign-ins today"), number(snapshot.sign_ins), url=links.page("analytics"))
 
@@ -48,7 +50,7 @@ def _queue_cards(overview: TaskQueueOverview, snapshot: OverviewSnapshot, links:
     of_queues = _measured_note(overview)
     finished, failures = _comparisons(snapshot.last_hours)
     throughput = dataclasses.replace(_throughput_card(metrics, intervals), comparison=finished)
-    failure_rate = dataclasses.replace(_failures_card(metrics, intervals, links.page("failure")), comparison=failures)
+    failure_rate = dataclasses.replace(_failures_card(overview, intervals, links.page("failure")), comparison=failures)
     yield _with_note(throughput, of_queues)
     yield _with_note(failure_rate, of_queues)
     yield _with_note(_wait_card(metrics, snapshot.history), of_queues)
@@ -113,7 +115,8 @@ def _throughput_card(metrics: Sequence[Metrics], intervals: Sequence[Interval]) 
     return Tile(_("Throughput"), rate, note, unit=_("/min"), spark=spark)
 
 
-def _failures_card(metrics: Sequence[Metrics], intervals: Sequence[Interval], failures_url: str) -> Tile:
+def _failures_card(overview: TaskQueueOverview, intervals: Sequence[Interval], failures_url: str) -> Tile:
+    metrics = [*overview.metrics.values()]
     finished = sum(each.totals.finished for each in metrics)
     failed = sum(each.totals.failed for each in metrics)
     worst = max(metrics, key=_failure_rate, default=None)
@@ -121,7 +124,9 @@ def _failures_card(metrics: Sequence[Metrics], intervals: Sequence[Interval], fa
     if worst and worst.totals.failed:
         note = f"{worst.queue} {formats.short_percent(_failure_rate(worst))}"
     value = formats.short_percent(failed / finished) if finished else NO_VALUE
-    alarming = worst is not None and _failure_rate(worst) > conf.settings().dashboard.failure_rate
+    alarming = any(  # as the problems: those of the hour that are over do not
+        is_failing(queue, overview.metrics[queue.name]) for queue in overview.queues if queue.name in overview.metrics
+    )
     spark = sparkline([Interval(each.at, Counts(failed=each.counts.failed)) for each in intervals]) if failed else None
     return Tile(_("Failure rate"), value, note, alarming=alarming, url=failures_url, spark=spark)
 

@@ -72,6 +72,7 @@ def build_page(snapshot: OverviewSnapshot, *, request: HttpRequest, query: Queue
     return {
         "headline": _headline(found, overview),
         "counts": _counts(found),
+        "severity": next((each.severity for each in found), ""),  # critical ones come first
         "problems": [problem_row(each, snapshot, links) for each in alarming],
         "acknowledged": [problem_row(each, snapshot, links) for each in problems if each not in alarming],
         "is_watched": snapshot.facts.is_watched,

@@ -18,6 +18,7 @@ from django_redis_components.dashboard.elements import NO_VALUE, Cell, count_cel
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.parameters import InvalidParameter, not_one_of
+from django_redis_components.dashboard.problems.queues import will_be_unserved
 from django_redis_components.dashboard.queues.throughput import (
     drain_time,
     is_growing,
@@ -186,6 +187,8 @@ def _state(line: _Line) -> Cell:
         return Cell(pgettext("queue", "Paused"), badge="state-paused", title=note)
     if line.depth.is_unserved:
         return Cell(_("No worker"), badge="lost")
+    if will_be_unserved(depth):
+        return Cell(_("No worker"), badge="state-growing")
     if line.metrics and is_growing(depth, line.metrics):
         return Cell(pgettext("queue", "Growing"), badge="state-growing")
     if depth.ready or depth.running or line.finished:

@@ -64,7 +64,7 @@ def find_problems(facts: ProblemFacts) -> list[Problem]:
     facts = with_watched_traffic(facts)
     found = [*_unread_parts(facts), *server.clock_problem(facts.clock_offset_s)]
     if facts.queues is not None:
-        found.extend(_found_by(server.server_problems, facts.queues, facts.watched.get("data_loss")))
+        found.extend(_found_by(server.server_problems, facts.queues, facts.watched))
     found.extend(_found_in_queues((server.eviction,), facts))
     found.extend(_found_watched(facts, of_server=True))
     if facts.schedules is not None:

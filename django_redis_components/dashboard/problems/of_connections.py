@@ -78,7 +78,7 @@ def watch_connections(facts: ProblemFacts) -> ProblemFacts:
     if not aliases:
         return facts
     before = {alias: _before_outage(found) for alias, found in facts.connections.items()}
-    at_home = _time_of(connections.client(facts.using), facts.using)
+    at_home = time_of(connections.client(facts.using), facts.using)
     outcomes = concurrently([partial(_watched, alias, before.get(alias, {}), at_home) for alias in aliases])
     found = {
         alias: {_OUTAGE: _outage(outcome), _BEFORE: before.get(alias, {})}
@@ -121,6 +121,12 @@ def named(problem: Problem, alias: str) -> Problem:
     return dataclasses.replace(problem, text=_text(alias, problem.text), subject=f"{alias}/{problem.subject}")
 
 
+def time_of(client: SyncClient, alias: str) -> datetime:
+    """Return the time of the server of a connection."""
+    seconds, micros = run(client, _time(alias))
+    return moment_of(int(seconds) * 1_000_000 + int(micros))
+
+
 def outage_of_connection(found: Mapping[str, Any], alias: str, using: str) -> Iterator[Problem]:
     """Yield the outage of a connection. That of a shard of the task queue is reported as such."""
     stored = found.get(_OUTAGE)
@@ -138,7 +144,7 @@ def _watched(alias: str, before: Mapping[str, Any], at_home: datetime) -> dict[s
     started = time.monotonic()
     try:
         client = connections.client_with_timeout(alias, TIMEOUT_S, 0)
-        at = _time_of(client, alias)
+        at = time_of(client, alias)
         ahead = at - at_home - timedelta(seconds=time.monotonic() - started)
         found = read_checks(client, facts_of_connection(alias, before, at), of_connection=True)
         return {**found, _AHEAD: ahead.total_seconds()}
@@ -150,11 +156,6 @@ def _before_outage(found: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what the checks found when they could last be made."""
     kept = found.get(_BEFORE, found)
     return kept if isinstance(kept, Mapping) else {}
-
-
-def _time_of(client: SyncClient, alias: str) -> datetime:
-    seconds, micros = run(client, _time(alias))
-    return moment_of(int(seconds) * 1_000_000 + int(micros))
 
 
 def _time(alias: str) -> Flow[Any]:

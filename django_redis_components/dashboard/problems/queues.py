@@ -23,30 +23,76 @@ MAX_NAMED = 5
 
 
 def queues_without_worker(overview: TaskQueueOverview) -> Iterator[Problem]:
-    """Yield queues with ready tasks that no live worker serves."""
-    unserved = [queue for queue in overview.queues if queue.ready and not queue.paused and not queue.live_workers]
+    """Yield queues that no live worker serves: with ready tasks, and with tasks that will become ready."""
+    unserved = [queue for queue in overview.queues if queue.is_unserved]
     if len(unserved) > MAX_UNSERVED:
-        yield _many_without_worker(unserved, overview.using)
-        return
-    for queue in unserved:
-        text = ngettext(
-            "Queue %(queue)s has %(count)s ready task and no live worker. Oldest: %(age)s.",
-            "Queue %(queue)s has %(count)s ready tasks and no live worker. Oldest: %(age)s.",
-            queue.ready,
-        ) % {"queue": queue.name, "count": number(queue.ready), "age": formats.age(queue.oldest_age or 0.0)}
-        command = worker_command(queue.name, using=overview.using)
-        advice = " ".join(filter(None, [_last_worker(queue.name, overview), _("Start a worker:")]))
-        yield Problem("no_worker", text, advice, command, "critical", queue.name)
+        yield _many_without_worker(unserved, overview)
+    else:
+        for queue in unserved:
+            yield _without_worker(queue, overview)
+    later = [queue for queue in overview.queues if will_be_unserved(queue)]
+    if len(later) > MAX_UNSERVED:
+        yield _many_later(later, overview)
+    else:
+        for queue in later:
+            yield _later_without_worker(queue, overview)
 
 
-def _many_without_worker(queues: list[QueueInfo], using: str) -> Problem:
+def will_be_unserved(queue: QueueInfo) -> bool:
+    """Return whether tasks are scheduled, none is ready, and no live worker serves the queue, which is not paused."""
+    return bool(queue.scheduled) and not (queue.ready or queue.live_workers or queue.paused)
+
+
+def _without_worker(queue: QueueInfo, overview: TaskQueueOverview) -> Problem:
+    text = ngettext(
+        "Queue %(queue)s has %(count)s ready task and no live worker. Oldest: %(age)s.",
+        "Queue %(queue)s has %(count)s ready tasks and no live worker. Oldest: %(age)s.",
+        queue.ready,
+    ) % {"queue": queue.name, "count": number(queue.ready), "age": formats.age(queue.oldest_age or 0.0)}
+    return Problem("no_worker", text, _start(queue, overview), _command(overview, queue), "critical", queue.name)
+
+
+def _later_without_worker(queue: QueueInfo, overview: TaskQueueOverview) -> Problem:
+    text = ngettext(
+        "Queue %(queue)s has %(count)s scheduled task and no live worker. Next due: %(time)s.",
+        "Queue %(queue)s has %(count)s scheduled tasks and no live worker. Next due: %(time)s.",
+        queue.scheduled,
+    ) % {"queue": queue.name, "count": number(queue.scheduled), "time": _next_due([queue], overview)}
+    command = _command(overview, queue)
+    return Problem("no_worker", text, _start(queue, overview), command, "warning", queue.name, "scheduled")
+
+
+def _many_without_worker(queues: list[QueueInfo], overview: TaskQueueOverview) -> Problem:
     text = _("%(queues)s queues have %(tasks)s ready tasks and no live worker. Oldest: %(age)s.") % {
         "queues": number(len(queues)),
         "tasks": number(sum(queue.ready for queue in queues)),
         "age": formats.age(max(queue.oldest_age or 0.0 for queue in queues)),
     }
-    command = worker_command(*[queue.name for queue in queues], using=using)
-    return Problem("no_worker", text, _("Start a worker:"), command, "critical", count=len(queues))
+    return Problem("no_worker", text, _("Start a worker:"), _command(overview, *queues), "critical", count=len(queues))
+
+
+def _many_later(queues: list[QueueInfo], overview: TaskQueueOverview) -> Problem:
+    text = _("%(queues)s queues have %(tasks)s scheduled tasks and no live worker. Next due: %(time)s.") % {
+        "queues": number(len(queues)),
+        "tasks": number(sum(queue.scheduled for queue in queues)),
+        "time": _next_due(queues, overview),
+    }
+    command = _command(overview, *queues)
+    return Problem("no_worker", text, _("Start a worker:"), command, count=len(queues), subject="scheduled")
+
+
+def _next_due(queues: list[QueueInfo], overview: TaskQueueOverview) -> str:
+    """Return when the first scheduled task of queues is due."""
+    due = min((queue.next_due_at for queue in queues if queue.next_due_at), default=overview.at)
+    return formats.timestamp(due, overview.at).text
+
+
+def _start(queue: QueueInfo, overview: TaskQueueOverview) -> str:
+    return " ".join(filter(None, [_last_worker(queue.name, overview), _("Start a worker:")]))
+
+
+def _command(overview: TaskQueueOverview, *queues: QueueInfo) -> str:
+    return worker_command(*[queue.name for queue in queues], using=overview.using)
 
 
 def _last_worker(queue: str, overview: TaskQueueOverview) -> str:
@@ -92,13 +138,17 @@ def unregistered_tasks(overview: TaskQueueOverview) -> Iterator[Problem]:
                 queue.unregistered,
             ) % {"queue": queue.name, "count": number(queue.unregistered)}
             names = overview.unregistered.get(queue.name, [])
-            advice = " ".join(filter(None, [_unregistered_names(names), _requeued()]))
+            advice = " ".join(filter(None, [_unregistered_names(names), _requeued(queue.unregistered)]))
             command = worker_command(queue.name, using=overview.using)
             yield Problem("unregistered", text, advice, command, "warning", queue.name, "unregistered")
 
 
-def _requeued() -> str:
-    return _("They are requeued when a worker that registers the names starts:")
+def _requeued(count: int) -> str:
+    return ngettext(
+        "It is requeued when a worker that registers the name starts:",
+        "They are requeued when a worker that registers the names starts:",
+        count,
+    )
 
 
 def _unregistered_names(names: list[str]) -> str:

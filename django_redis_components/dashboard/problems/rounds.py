@@ -28,7 +28,7 @@ from django_redis_components.dashboard.problems.incidents import (
     advance,
     record_deliveries,
 )
-from django_redis_components.dashboard.problems.of_connections import watch_connections
+from django_redis_components.dashboard.problems.of_connections import time_of, watch_connections
 from django_redis_components.dashboard.problems.of_shards import FactsOrError, problems_of_others, read_others
 from django_redis_components.dashboard.problems.problem import Problem, outage_problem
 from django_redis_components.dashboard.problems.storage import change_state
@@ -82,10 +82,18 @@ def outage_incident(error: Exception, using: str, since: float) -> Incident:
     return state.incidents[problem.id]
 
 
-def end_outage(incident: Incident) -> None:
-    """Announce that Redis is back."""
-    over = dataclasses.replace(incident, resolved_at=time.time())
-    deliver(Announcement("resolved", over, tuple(notifications.channel_names()), time.time()))
+def end_outage(incident: Incident, using: str) -> None:
+    """Announce that Redis is back, and store the incident, by the server's clock, with those that are resolved.
+
+    Raises:
+        redis.exceptions.RedisError, RedisComponentsError: it is away again.
+    """
+    now = time.time()
+    over = dataclasses.replace(incident, resolved_at=now, seen_at=now)
+    deliver(Announcement("resolved", over, tuple(notifications.channel_names()), now))
+    ahead_s = time_of(connections.client(using), using).timestamp() - time.time()
+    times = {name: getattr(over, name) + ahead_s for name in ("started_at", "seen_at", "resolved_at")}
+    change_state(lambda state: (state, [dataclasses.replace(over, **times)]), using)
 
 
 def _watched(shard: Shard, facts: FactsOrError, remembered: Remembered, held: Remembered, now: float) -> FactsOrError:

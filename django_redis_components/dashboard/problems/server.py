@@ -21,15 +21,15 @@ MAX_REPLICAS = 20
 CLIENTS_SHARE = 0.8
 
 
-def server_problems(overview: TaskQueueOverview, loss: Any = None) -> Iterator[Problem]:
+def server_problems(overview: TaskQueueOverview, watched: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield the problems of the server, most severe first; none if INFO may not be read.
 
     Args:
-        loss: the last loss of data that the watching process has seen, or None; see `HeldData`.
+        watched: what the watching process has found lately, by the name of the check.
     """
     info = overview.server
     if info:
-        yield from _restart(info, overview, loss)
+        yield from _restart(info, overview, watched)
         for check in (_disk, _snapshots, _memory, _clients, _replica, _replicas):
             yield from check(info, overview)
 
@@ -50,25 +50,27 @@ def memory_share(info: Mapping[str, str]) -> tuple[int, int]:
     return integer(info, "used_memory"), integer(info, "maxmemory")
 
 
-def _restart(info: Mapping[str, str], overview: TaskQueueOverview, loss: Any) -> Iterator[Problem]:
+def _restart(info: Mapping[str, str], overview: TaskQueueOverview, watched: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield that the server has restarted, unless another problem has the same cause."""
     uptime_s = integer(info, "uptime_in_seconds")
-    if "uptime_in_seconds" in info and uptime_s < conf.settings().dashboard.restarted_within_s:
-        age = {"age": formats.age(uptime_s)}
-        text, command = _("Redis restarted %(age)s ago.") % age, "redis-cli CONFIG SET appendonly yes"
-        if info.get("aof_enabled") != "0":
-            yield Problem("restarted", text, _("Check the server’s log for the cause."))
-        elif info.get("rdb_last_load_keys_loaded") == "0":
-            text = _("Redis started %(age)s ago without data.") % age
-            has_lost = loss is not None and loss["is_restart"] and loss["at"] >= overview.at.timestamp() - uptime_s - 1
-            advice = (
-                _("What it held before is lost. The append-only file is off. Turn it on:")
-                if has_lost  # a new server has held nothing
-                else _("The append-only file is off: a restart loses all data. Turn it on:")
-            )
-            yield Problem("restarted", text, advice, command, "critical")
-        else:
-            advice = _("The append-only file is off: changes after the last snapshot are lost. Turn it on:")
-            yield Problem("restarted", text, advice, command, "critical")
+    if "uptime_in_seconds" not in info or uptime_s >= conf.settings().dashboard.restarted_within_s:
+        return
+    age = {"age": formats.age(uptime_s)}
+    text, command = _("Redis restarted %(age)s ago.") % age, "redis-cli CONFIG SET appendonly yes"
+    if info.get("aof_enabled") != "0":
+        yield Problem("restarted", text, _("Check the server’s log for the cause."))
+    elif info.get("rdb_last_load_keys_loaded") != "0":
+        advice = _("The append-only file is off: changes after the last snapshot are lost. Turn it on:")
+        yield Problem("restarted", text, advice, command, "critical")
+    elif not _has_lost(overview, uptime_s, watched.get("data_loss")) and watched.get("persistence") != "":
+        text = _("Redis started %(age)s ago without data.") % age  # a new server: nothing is lost
+        advice = _("The append-only file is off: a restart loses what no snapshot has saved. Turn it on:")
+        yield Problem("restarted", text, advice, command)
+
+
+def _has_lost(overview: TaskQueueOverview, uptime_s: int, loss: Any) -> bool:
+    """Return whether the server has lost its data in this start, which is a problem of its own (`data_lost`)."""
+    return loss is not None and loss["is_restart"] and loss["at"] >= overview.at.timestamp() - uptime_s - 1
 
 
 def _disk(info: Mapping[str, str], overview: TaskQueueOverview) -> Iterator[Problem]:

@@ -50,12 +50,39 @@ def failing_queues(overview: TaskQueueOverview) -> Iterator[Problem]:
     """
     limit = conf.settings().dashboard.failure_rate
     for queue, metrics in _measured(overview):
-        hour, recent = _Share(metrics.totals.finished, metrics.totals.failed, len(metrics.intervals)), _recent(metrics)
-        is_high, is_over = hour.is_above(limit), not queue.failed and _minutes_without_failure(metrics) >= OVER_MINUTES
-        if recent.is_above(limit) and (is_high or recent.is_above(limit * SUDDEN_FACTOR)) and not is_over:
-            yield _failing(queue, overview, recent, is_critical=recent.is_above(limit * CRITICAL_FACTOR))
-        elif is_high and queue.failed:
-            yield _recovering(queue, overview, recent)
+        recent = _recent(metrics)
+        if is_failing(queue, metrics):
+            yield _failing(queue, overview, recent, is_critical=_once(recent, queue).is_above(limit * CRITICAL_FACTOR))
+        elif queue.failed and (_hour(metrics).is_above(limit) or _has_high_share(queue, metrics)):
+            yield _recovering(queue, overview, recent, _minutes_without_failure(metrics))
+
+
+def is_failing(queue: QueueInfo, metrics: Metrics) -> bool:
+    """Return whether the share of failed tasks is above `FAILURE_RATE`, also without those that were retried since."""
+    limit = conf.settings().dashboard.failure_rate
+    return _has_high_share(queue, metrics) and _once(_recent(metrics), queue).is_above(limit)
+
+
+def _has_high_share(queue: QueueInfo, metrics: Metrics) -> bool:
+    """Return whether the share of failed tasks is high, and tasks have failed in the latest minutes."""
+    limit, recent, quiet = conf.settings().dashboard.failure_rate, _recent(metrics), _minutes_without_failure(metrics)
+    is_high = recent.is_above(limit) and (_hour(metrics).is_above(limit) or recent.is_above(limit * SUDDEN_FACTOR))
+    return is_high and quiet < (RECENT_MINUTES if queue.failed else OVER_MINUTES)
+
+
+def _once(recent: _Share, queue: QueueInfo) -> _Share:
+    """Return a share in which each task counts once: one that was retried has run twice.
+
+    The failed tasks that are left tell it. They do not if none is left, or as many as a queue keeps.
+    """
+    if not 0 < queue.failed < conf.settings().taskqueue.failed_limit:
+        return recent
+    again = max(0, recent.failed - queue.failed)
+    return _Share(recent.finished - again, recent.failed - again, recent.minutes)
+
+
+def _hour(metrics: Metrics) -> _Share:
+    return _Share(metrics.totals.finished, metrics.totals.failed, len(metrics.intervals))
 
 
 def _recent(metrics: Metrics) -> _Share:
@@ -81,29 +108,38 @@ def _failing(queue: QueueInfo, overview: TaskQueueOverview, recent: _Share, *, i
         if recent.minutes >= OVERVIEW_MINUTES
         else _("Queue %(queue)s: %(share)s of tasks failed in the last %(minutes)d min (%(failed)s of %(finished)s).")
     )
+    once = _once(recent, queue)
     text = template % {
         "queue": queue.name,
-        "share": str(recent),
-        "failed": number(recent.failed),
-        "finished": number(recent.finished),
-        "minutes": recent.minutes,
+        "share": str(once),
+        "failed": number(once.failed),
+        "finished": number(once.finished),
+        "minutes": once.minutes,
     }
     groups = overview.main_errors.get(queue.name, [])
     remedy = _("Correct the cause, then retry the tasks. List the errors:")
-    advice = " ".join([*_left(queue), *_error_notes(groups, overview.at), remedy])
+    advice = " ".join([*_left(queue), *_counted_again(queue, recent), *_error_notes(groups, overview.at), remedy])
     command = queue_command("errors", queue.name, using=overview.using)
     severity = "critical" if is_critical else "warning"
     return Problem("failures", text, advice, command, severity, queue.name, "failed", _fingerprint(groups))
 
 
-def _recovering(queue: QueueInfo, overview: TaskQueueOverview, recent: _Share) -> Problem:
-    text = _("Queue %(queue)s recovers: %(failed)s of the last %(finished)s tasks failed.") % {
+def _recovering(queue: QueueInfo, overview: TaskQueueOverview, recent: _Share, quiet_minutes: int) -> Problem:
+    template = (
+        _("Queue %(queue)s: no task has failed for %(minutes)d min.")
+        if recent.failed and quiet_minutes >= RECENT_MINUTES
+        else _("Queue %(queue)s recovers: %(failed)s of the last %(finished)s tasks failed.")
+    )
+    once = _once(recent, queue)
+    text = template % {
         "queue": queue.name,
-        "failed": number(recent.failed),
-        "finished": number(recent.finished),
+        "failed": number(once.failed),
+        "finished": number(once.finished),
+        "minutes": quiet_minutes,
     }
     groups = overview.main_errors.get(queue.name, [])
-    advice = " ".join([*_left(queue), *_error_notes(groups, overview.at), _("Retry or delete the failed tasks:")])
+    remedy = _("Retry or delete the failed tasks:")
+    advice = " ".join([*_left(queue), *_counted_again(queue, recent), *_error_notes(groups, overview.at), remedy])
     command = queue_command("retry", queue.name, using=overview.using)
     return Problem("failures", text, advice, command, "warning", queue.name, "failed", _fingerprint(groups))
 
@@ -113,6 +149,16 @@ def _left(queue: QueueInfo) -> Iterator[str]:
         yield ngettext("%(count)s failed task is left.", "%(count)s failed tasks are left.", queue.failed) % {
             "count": number(queue.failed)
         }
+
+
+def _counted_again(queue: QueueInfo, recent: _Share) -> Iterator[str]:
+    """Yield how many failures do not count: their tasks have run again, or are gone."""
+    if again := recent.failed - _once(recent, queue).failed:
+        yield ngettext(
+            "%(count)s failure is of a task that was retried or deleted since.",
+            "%(count)s failures are of tasks that were retried or deleted since.",
+            again,
+        ) % {"count": number(again)}
 
 
 def _fingerprint(groups: list[ErrorGroup]) -> str:

@@ -41,8 +41,8 @@ ROUND_S, FIRST_ROUND_S, LEASE_S = 15.0, 2.0, 45.0
 STARTING_S = 30
 #: Seconds that a process which stops waits for the release of its lease.
 STOP_S = 1.0
-#: Seconds for which Redis must be away until the process that was active announces it.
-AWAY_AFTER_S = 30.0
+#: Seconds for which Redis must be away until the process that was active announces it, and between its tries meanwhile.
+AWAY_AFTER_S, AWAY_ROUND_S = 30.0, 2.0
 
 logger = guarded_logger("django_redis_components.dashboard")
 
@@ -87,6 +87,7 @@ class ProblemWatcher:
 
     def round(self) -> None:
         """Watch once, if this process is the active one."""
+        started_at = time.time()
         try:
             self.is_active = self._take_lease()
             if self.is_active:
@@ -95,7 +96,11 @@ class ProblemWatcher:
                 self._held = rounds.watch(self._using, self._held, self._take_lease)
             self._end_outage()
         except (RedisError, RedisComponentsError) as exc:
-            self._announce_outage(exc)
+            self._announce_outage(exc, started_at)
+
+    def next_round_s(self) -> float:
+        """Return the seconds until the next round."""
+        return random.uniform(0.8, 1.0) * (ROUND_S if self._away_since is None else AWAY_ROUND_S)
 
     def _run(self) -> None:
         errors = RepeatedErrorLog(logger, "The watching thread")
@@ -109,7 +114,7 @@ class ProblemWatcher:
                 errors.failed(exc)
             finally:
                 close_databases()
-            pause_s = random.uniform(0.8, 1.0) * ROUND_S
+            pause_s = self.next_round_s()
 
     def _announce_start(self) -> None:
         """Have pages know that this process watches, which its first round shows only later."""
@@ -133,10 +138,14 @@ class ProblemWatcher:
             client.execute(Command("PEXPIRE", key, milliseconds, retry=True))
         return True
 
-    def _announce_outage(self, error: Exception) -> None:
-        """Announce that Redis is away, if this process was the active one: no other may know it."""
+    def _announce_outage(self, error: Exception, started_at: float) -> None:
+        """Announce that Redis is away, if this process was the active one: no other may know it.
+
+        Args:
+            started_at: when the round started that failed. A server that hangs has not replied since.
+        """
         now = time.time()
-        self._away_since = self._away_since or now
+        self._away_since = self._away_since or started_at
         if self.is_active and self._outage is None and now - self._away_since >= AWAY_AFTER_S:
             from django_redis_components.dashboard.problems import rounds
 
@@ -147,7 +156,7 @@ class ProblemWatcher:
         if outage is not None:
             from django_redis_components.dashboard.problems import rounds
 
-            rounds.end_outage(outage)
+            rounds.end_outage(outage, self._using)
 
     def _lease_key(self) -> str:
         return keyspace.key("lease", self._using)

@@ -95,7 +95,11 @@ def _lost_tasks(worker: WorkerInfo, overview: TaskQueueOverview) -> str:
 
 def _return_of_tasks(worker: WorkerInfo, overview: TaskQueueOverview) -> str:
     if overview.poller is None:
-        return _("No poller is active to return them to their queues.")
+        return ngettext(
+            "No poller is active to return it to its queue.",
+            "No poller is active to return them to their queues.",
+            worker.leases,
+        )
     returned_at = _returned_at(worker, overview)
     if returned_at <= overview.at:
         return ngettext(

@@ -20,6 +20,7 @@ from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.links import Links
 from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.problems.problem import worker_command
+from django_redis_components.dashboard.problems.queues import will_be_unserved
 from django_redis_components.dashboard.queues.shard_rows import shard_rows
 from django_redis_components.dashboard.queues.snapshot import QueueSnapshot, read_queue
 from django_redis_components.dashboard.queues.task_list import UrlIn, state_tabs, task_list
@@ -90,11 +91,13 @@ def build_page(snapshot: QueueSnapshot, *, url_in: UrlIn) -> dict[str, Any]:
         url_in: returns what returns the URL of a task's page, or "", for a shard.
     """
     depth, at, using = snapshot.depth, snapshot.at, conf.settings().dashboard.using
+    total, is_unserved = snapshot.total, snapshot.total.is_unserved
     return {
         "name": depth.name,
         "paused": pause_note(depth.paused, at) if depth.paused else "",
         "is_paused": depth.paused is not None,
-        "worker_command": worker_command(depth.name, using=using) if snapshot.total.is_unserved else "",
+        "worker_command": worker_command(depth.name, using=using) if is_unserved or will_be_unserved(total) else "",
+        "is_unserved": is_unserved,
         "detail": {"query": snapshot.query.encoded()},  # a refresh keeps the state that was chosen
         "states": state_tabs(snapshot),
         "listing": task_list(snapshot, snapshot.listing, url_in) if snapshot.listing else None,
@@ -169,7 +172,7 @@ def _throughput_tiles(snapshot: QueueSnapshot) -> Iterable[Tile]:
         note = _("p95 %(p95)s, p99 %(p99)s") % quantiles if histogram.count else ""
         yield Tile(label, quantile_text(histogram.p50), note)
     yield Tile(_("ETA"), drain_time(depth, metrics))
-    note = _("no live worker") if depth.is_unserved else ""
+    note = _("no live worker") if depth.is_unserved or will_be_unserved(depth) else ""
     yield Tile(_("Workers"), number(depth.live_workers), note, alarming=depth.is_unserved)
 
 

@@ -21,7 +21,7 @@ from django_redis_components.dashboard.queues.data import task_data
 from django_redis_components.dashboard.queues.task_list import TaskRow, found_counts, list_row, state_labels
 from django_redis_components.dashboard.side_filter import FilterGroup, FoundCounts, filter_group, version_names
 from django_redis_components.dashboard.snapshot import Snapshot, read_snapshot
-from django_redis_components.dashboard.task_search.query import SearchQuery
+from django_redis_components.dashboard.task_search.query import STATE_WORDS, SearchQuery, word_of
 from django_redis_components.dashboard.task_search.snapshot import SearchHit, SearchSnapshot, search
 from django_redis_components.dashboard.task_search.suggestions import MAX_SUGGESTED, TIMES
 from django_redis_components.taskqueue import registry
@@ -155,7 +155,7 @@ def _helps(query: SearchQuery, found: SearchSnapshot) -> list[PrefixHelp]:
     """Return the prefixes with suggestions from what exists."""
 
     def links(prefix: str, values: list[str]) -> list[Link]:
-        current = query.values.get(prefix)
+        current = word_of(prefix, query.values.get(prefix, ""))
         return [Link(value, query.with_word(prefix, value), value == current) for value in values[:MAX_SUGGESTED]]
 
     part = query.values.get("name", "")
@@ -165,7 +165,7 @@ def _helps(query: SearchQuery, found: SearchSnapshot) -> list[PrefixHelp]:
         PrefixHelp("arg", _("Part of the arguments, such as order_id=7; masked values never match"), []),
         PrefixHelp("error", _("Part of the class or the text of the last error, or a fingerprint"), []),
         PrefixHelp("queue", _("Name of the queue"), links("queue", found.queues)),
-        PrefixHelp("state", _("State of the task"), links("state", list(STATES))),
+        PrefixHelp("state", _("State of the task"), links("state", [*STATE_WORDS])),
         PrefixHelp(
             "version",
             _("Version of the code that runs the task, or has run it last, whole"),

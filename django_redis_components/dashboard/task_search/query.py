@@ -33,6 +33,8 @@ from django_redis_components.taskqueue.store.scan import STATES, Filters, Scanne
 
 #: Words before a colon that say where the text behind them is looked for, in the order in which the page explains them.
 PREFIXES = ("name", "arg", "error", "queue", "state", "version", "host", "since", "until")
+#: States by the words behind ``state:``, which are those of the pages and of `manage.py redis`.
+STATE_WORDS = {"succeeded" if state == "successful" else state: state for state in STATES}
 #: Longest text, in characters.
 MAX_TEXT = 400
 #: Most tasks that earlier pages of one search have looked at.
@@ -141,8 +143,14 @@ class SearchQuery:
         words = [word for name, word in _words(self.source) if name != prefix]
         if not value:
             return urlencode({"q": " ".join(words)})
+        value = word_of(prefix, value)
         added = f'{prefix}:"{value}"' if re.search(r"\s", value) else f"{prefix}:{value}"
         return urlencode({"q": " ".join([*words, added])})
+
+
+def word_of(prefix: str, value: str) -> str:
+    """Return what is written behind a prefix for a value."""
+    return next((word for word, state in STATE_WORDS.items() if prefix == "state" and state == value), value)
 
 
 def parse(request: PageRequest) -> SearchQuery:
@@ -205,11 +213,11 @@ def _checked(prefix: str, value: str) -> str:
     Raises:
         ValueError: it is not accepted.
     """
-    if prefix == "state" and value == "succeeded":  # as pages and `manage.py redis` call it
-        value = "successful"
-    if prefix == "state" and value not in STATES:
-        text = _("expected one of %(states)s.") % {"states": ", ".join(STATES)}
-        raise ValueError(f"state:{value[:40]}: {text}")
+    if prefix == "state":
+        value = STATE_WORDS.get(value, value)
+        if value not in STATES:
+            text = _("expected one of %(states)s.") % {"states": ", ".join(STATE_WORDS)}
+            raise ValueError(f"state:{value[:40]}: {text}")
     if prefix == "queue":
         keys.validate_name(value, "queue name")
     if prefix in ("since", "until"):

@@ -74,7 +74,8 @@ def text_of_page(client: Client) -> str:
 
 
 def test_page_says_that_no_notifications_are_configured(redis_server: Store, root: Client) -> None:
-    assert "No notifications are configured." in text_of_page(root)
+    assert "No notifications are configured. Add channels to REDIS_COMPONENTS:" in text_of_page(root)
+    assert "docs/" not in text_of_page(root)
     assert root.get(PAGE, {"format": "json"}).json()["channels"] == []
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from django_redis_components.dashboard.elements import NO_VALUE
 from django_redis_components.dashboard.problems import keyspace
 from django_redis_components.dashboard.problems.watched import memory
 from django_redis_components.dashboard.problems.watched.memory import full_in, growth_per_s
@@ -34,7 +35,9 @@ def test_memory_is_shown_by_component_and_queue_with_the_largest_keys(own_server
     write_queue(own_server, "mail", ready=20, failed=3)
     own_server.raw.set("session:abc", "x" * 50_000)
     own_server.raw.set(f"{own_server.prefix}:locks:{{order}}:holder", "x" * 3_000)
-    assert "Nothing is measured" in text_of(root.get(MEMORY).content.decode())
+    unwatched = text_of(root.get(MEMORY).content.decode())
+    assert "Nothing is measured" in unwatched
+    assert f"Growth {NO_VALUE} not measured Full in {NO_VALUE} no maximum" in unwatched
 
     ProblemWatcher("default").round()
 
@@ -49,6 +52,21 @@ def test_memory_is_shown_by_component_and_queue_with_the_largest_keys(own_server
     text = text_of(root.get(MEMORY).content.decode())
     assert "Measured key by key; the last pass over all" in text
     assert "session:abc" in text
+    assert f"Growth {NO_VALUE} not measured yet: it takes 10 min" in text
+
+    own_server.raw.config_set("maxmemory", "1gb")
+    watched = json.loads(own_server.raw.get(keyspace.key("facts")))
+    at, used = watched["memory"][1]["used"][-1]
+    watched["memory"][1]["used"] = [[at - 3_600, used], [at, used]]
+    own_server.raw.set(keyspace.key("facts"), json.dumps(watched))
+    text = text_of(root.get(MEMORY).content.decode())
+    assert f"over 1 h 0 min Full in {NO_VALUE} it does not grow" in text, text[text.index("Growth") :]
+
+
+def test_memory_that_may_not_be_read_says_so(own_server: Store, root: Client) -> None:
+    own_server.raw.execute_command("ACL", "SETUSER", "default", "-info")
+
+    assert f"Used {NO_VALUE} the Redis user may not run INFO" in text_of(root.get(MEMORY).content.decode())
 
 
 def test_many_keys_are_measured_in_several_rounds(

@@ -47,7 +47,7 @@ def test_failing_and_growing_queues_beyond_the_fifty_that_a_page_measures_are_re
     for number in range(55):
         write_queue(redis_server, f"busy-{number:02}", ready=3, failed=9, running=9, retrying=9)
     for name in ("mail-1", "mail-2"):
-        write_queue(redis_server, name, failed=1)
+        write_queue(redis_server, name, failed=8)
         write_minute(redis_server, name, succeeded=20, failed=20)
     write_queue(redis_server, "slow", ready=2, age_s=90)
     now = int(time.time() * 1_000)
@@ -65,7 +65,7 @@ def test_failing_and_growing_queues_beyond_the_fifty_that_a_page_measures_are_re
         ("failures", "mail-2"),
         ("growing", "slow"),
     ]
-    assert found[0]["text"] == "Queue mail-1: 50.00 % of tasks failed in the last hour (20 of 40)."
+    assert found[0]["text"] == "Queue mail-1: 28.57 % of tasks failed in the last hour (8 of 28)."
     assert viewer.get(URL, {"format": "json"}).json()["cost"]["round_trips"] == cost
 
 

@@ -452,12 +452,16 @@ def test_server_without_any_persistence_is_a_problem_at_once(own_server: Store) 
     own_server.raw.config_set("appendonly", "no")
     own_server.raw.config_set("save", "")
 
-    ProblemWatcher("default").round()
+    watcher = ProblemWatcher("default")
+    watcher.round()
 
-    assert "no_persistence:" in state().incidents
-    assert state().incidents["no_persistence:"].text == (
-        "Redis stores nothing on disk: a restart of the server deletes all tasks."
-    )
+    found = state().incidents["no_persistence:"]
+    assert found.text == "Redis stores nothing on disk: a restart of the server deletes all tasks."
+    assert found.severity == "warning", "a new site has nothing to lose"
+
+    write_queue(own_server, "mail")
+    watcher.round()
+    assert state().incidents["no_persistence:"].severity == "critical"
 
 
 def test_outage_is_announced_by_the_process_that_was_active(
@@ -479,6 +483,32 @@ def test_outage_is_announced_by_the_process_that_was_active(
 
     outage = [event for event in hooks.events() if event[1].startswith("redis_")]
     assert outage == [("started", "redis_unreachable"), ("resolved", "redis_unreachable")]
+    assert "redis_unreachable" in resolved_codes()
+
+
+def test_server_that_hangs_is_away_since_the_round_that_waits_for_it(
+    hooks: Hooks, own_server: Store, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notify(settings, WEBHOOKS=[hooks.url])
+    monkeypatch.setattr(watcher_module, "AWAY_AFTER_S", 0.2)
+    watcher, known = ProblemWatcher("default"), settings.REDIS_COMPONENTS
+    watcher.round()
+    assert watcher.next_round_s() > watcher_module.AWAY_ROUND_S
+    impatient = {**known["CONNECTIONS"]["default"], "SOCKET_TIMEOUT": 0.3}
+    settings.REDIS_COMPONENTS = {**known, "CONNECTIONS": {**known["CONNECTIONS"], "default": impatient}}
+
+    os.kill(own_server.servers[0].pid, signal.SIGSTOP)
+    try:
+        watcher.round()
+        assert watcher.next_round_s() <= watcher_module.AWAY_ROUND_S
+    finally:
+        os.kill(own_server.servers[0].pid, signal.SIGCONT)
+    settings.REDIS_COMPONENTS = known
+    watcher.round()
+
+    outage = [event for event, code in hooks.events() if code.startswith("redis_")]
+    assert outage == ["started", "resolved"]
+    assert [code for code in resolved_codes() if code.startswith("redis_")]
 
 
 def test_check_of_the_site_that_raises_hides_no_other_problem(unserved: None) -> None:
@@ -623,13 +653,14 @@ def test_wrong_setting_names_what_is_accepted(options: Any, expected: str, setti
 
 def test_failing_queue_is_one_incident_from_the_failures_to_the_recovery(redis_server: Store) -> None:
     write_queue(redis_server, "mail", failed=40)
-    write_minute(redis_server, "mail", ago=8, failed=40, succeeded=60)
+    write_minute(redis_server, "mail", ago=1, failed=40, succeeded=60)
     write_poller(redis_server)
     watcher = ProblemWatcher("default")
     watcher.round()
     assert state().incidents["failures:mail"].severity == "critical"
 
-    write_minute(redis_server, "mail", succeeded=80)
+    write_minute(redis_server, "mail", ago=1, succeeded=80)
+    write_minute(redis_server, "mail", ago=8, failed=40, succeeded=60)
     watcher.round()
 
     assert state().incidents["failures:mail"].severity == "warning"

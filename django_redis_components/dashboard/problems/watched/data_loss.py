@@ -73,26 +73,31 @@ def find(loss: Any, facts: ProblemFacts) -> Iterator[Problem]:
     tasks = ngettext("%(count)s task", "%(count)s tasks", loss["tasks"]) % {"count": number(loss["tasks"])}
     queues = ngettext("%(count)s queue", "%(count)s queues", loss["queues"]) % {"count": number(loss["queues"])}
     at = formats.timestamp(datetime.fromtimestamp(loss["at"], UTC), facts.at).text
+    is_off = facts.queues is not None and facts.queues.server.get("aof_enabled") == "0"
+    command = "redis-cli CONFIG SET appendonly yes" if loss["is_restart"] and is_off else ""
     template = (
         _("Redis lost all data in a restart before %(time)s. It held %(tasks)s in %(queues)s.")
         if loss["is_restart"]
         else _("All data in Redis was deleted before %(time)s, without a restart. It held %(tasks)s in %(queues)s.")
     )
-    advice = (
-        _("Restore a backup, or enqueue the tasks again. Turn the append-only file on.")
-        if loss["is_restart"]
-        else _(
-            "FLUSHALL or FLUSHDB deleted all keys; cache.clear() runs FLUSHDB. Restore a backup, or enqueue them again."
-        )
-    )
     text = template % {"time": at, "tasks": tasks, "queues": queues}
     if keys := loss.get("keys"):
         named = ", ".join(f"{name} {number(count)}" for name, count in sorted(keys.items()))
         text = _("%(text)s Keys of other components: %(keys)s.") % {"text": text, "keys": named}
-    if keys and {"search", "autocomplete"} & keys.keys():
-        rebuild = _("Fill indexes again with rebuild_search and rebuild_autocomplete.")
-        advice = f"{advice} {rebuild}"
-    yield Problem("data_lost", text, advice, severity="critical")
+    advice = " ".join(_advice(loss, is_off=bool(command)))
+    yield Problem("data_lost", text, advice, command, "critical")
+
+
+def _advice(loss: Any, *, is_off: bool) -> Iterator[str]:
+    if not loss["is_restart"]:
+        yield _("FLUSHALL or FLUSHDB deleted all keys; cache.clear() runs FLUSHDB.")
+    yield ngettext(
+        "Restore a backup, or enqueue the task again.", "Restore a backup, or enqueue the tasks again.", loss["tasks"]
+    )
+    if {"search", "autocomplete"} & loss.get("keys", {}).keys():
+        yield _("Fill indexes again with rebuild_search and rebuild_autocomplete.")
+    if is_off:
+        yield _("Turn the append-only file on:")
 
 
 CHECK = WatchedCheck("data_loss", read, find, is_of_server=True, is_of_shard=True)

@@ -90,9 +90,14 @@ def _last(found: Any) -> tuple[int, int]:
 
 def growth_per_s(used: list[list[float]]) -> float:
     """Return the growth in bytes per second, from the first to the last record; 0 if they are too close."""
-    if len(used) < 2 or used[-1][0] - used[0][0] < MIN_GROWTH_S:
+    if not is_growth_known(used):
         return 0.0
     return (used[-1][1] - used[0][1]) / (used[-1][0] - used[0][0])
+
+
+def is_growth_known(used: list[list[float]]) -> bool:
+    """Return whether the first and the last record are far enough apart."""
+    return len(used) > 1 and used[-1][0] - used[0][0] >= MIN_GROWTH_S
 
 
 def full_in(used: list[list[float]], most: int) -> float | None:

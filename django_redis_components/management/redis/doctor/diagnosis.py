@@ -40,7 +40,7 @@ def diagnose(using: str, scan: int) -> Report:
         client = connections.client(using)
     except ConfigurationError as exc:
         if not report.findings:
-            report.findings.append(Finding("error", "connection", str(exc), "Correct REDIS_COMPONENTS."))
+            report.findings.append(Finding("critical", "connection", str(exc), "Correct REDIS_COMPONENTS."))
         return report
     report.facts["address"] = str(client.endpoint)
     shard, *others = shards_of(using)
@@ -62,7 +62,7 @@ def diagnose(using: str, scan: int) -> Report:
         check_tasks(using, client, report)  # its commands name the server already
     for other in others:
         _add_shard(report, other, scan)
-    report.findings.sort(key=lambda finding: finding.severity != "error")
+    report.findings.sort(key=lambda finding: finding.severity != "critical")
     return report
 
 
@@ -79,7 +79,7 @@ def _add_shard(report: Report, shard: Shard, scan: int) -> None:
             check_tasks(shard.using, client, found)
     except RedisError as exc:
         fix = "Start its server, or correct the connection. The tasks of this shard wait; those of others run."
-        found.findings.append(Finding("error", "shard_unavailable", str(exc), fix))
+        found.findings.append(Finding("critical", "shard_unavailable", str(exc), fix))
     report.facts.setdefault("shards", {})[shard.name] = found.facts
     report.skipped += [f"Shard {shard.name}: {text}" for text in found.skipped]
     report.findings += [
@@ -92,7 +92,7 @@ def _system_checks() -> Iterator[Finding]:
     for message in checks.run_checks(tags=[TAG]):
         if not message.is_silenced():
             yield Finding(
-                "error" if message.level >= checks.ERROR else "warning",
+                "critical" if message.level >= checks.ERROR else "warning",
                 message.id or "check",
                 str(message.msg),
                 str(message.hint or "See `manage.py check`."),

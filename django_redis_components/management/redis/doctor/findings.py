@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Literal
-
-Severity = Literal["error", "warning"]
+from typing import Any
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -13,14 +11,14 @@ class Finding:
     """A problem of the installation.
 
     Attributes:
-        severity: "error" if tasks or data are lost or stuck, else "warning".
+        severity: "critical" if tasks or data are lost or stuck, else "warning".
         code: for programs: "eviction", "no_worker", …
         text: the cause.
         fix: what to do.
         command: a command that does it, or "".
     """
 
-    severity: Severity
+    severity: str
     code: str
     text: str
     fix: str
@@ -40,6 +38,6 @@ class Report:
     facts: dict[str, Any] = dataclasses.field(default_factory=dict)
     skipped: list[str] = dataclasses.field(default_factory=list)
 
-    def count(self, severity: Severity) -> int:
+    def count(self, severity: str) -> int:
         """Return the number of findings of a severity."""
         return sum(finding.severity == severity for finding in self.findings)

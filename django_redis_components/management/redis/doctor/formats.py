@@ -27,7 +27,7 @@ def check_formats(using: str, client: SyncClient, report: Report) -> None:
     try:
         stored.check(str(client.endpoint))
     except StoredFormatTooNew as exc:
-        report.findings.append(Finding("error", "data_newer", str(exc), NEWER_FIX))
+        report.findings.append(Finding("critical", "data_newer", str(exc), NEWER_FIX))
     for migration in pending_migrations(stored):
         text = (
             f"The data of {migration.component} may be in an older format than {migration.number} ({migration.change})."

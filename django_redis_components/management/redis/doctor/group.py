@@ -8,7 +8,6 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from django_redis_components.core.text import counted
 from django_redis_components.management.arguments import whole_number
 from django_redis_components.management.base import CommandResult, ExitCode, add_common
 from django_redis_components.management.redis import groups
@@ -25,7 +24,7 @@ DESCRIPTION = (
     "Look for problems of the server, the Redis user, the settings, the task queue and the keys, each with its cause"
     " and its fix. Nothing is written."
 )
-EXIT_CODES = "Exit codes: 0 no problems; 1 warnings; 2 errors, or invalid arguments; 3 Redis is unavailable."
+EXIT_CODES = "Exit codes: 0 no problems; 1 warnings; 2 critical problems, or invalid arguments; 3 Redis is unavailable."
 
 
 class Group(groups.CommandGroup):
@@ -47,22 +46,22 @@ class Group(groups.CommandGroup):
     def perform(self, options: dict[str, Any]) -> CommandResult:
         """Run the checks."""
         report = diagnose(options["using"], options["scan"])
-        errors, warnings = report.count("error"), report.count("warning")
+        critical, warnings = report.count("critical"), report.count("warning")
         data = {
-            "errors": errors,
+            "critical": critical,
             "warnings": warnings,
             "findings": [dataclasses.asdict(finding) for finding in report.findings],
             "skipped": report.skipped,
             "facts": report.facts,
         }
         if not options["json"]:  # its lines have colors, and are escaped already
-            lines = [*_facts(report), "", *self._findings(report), *_skipped(report), _verdict(errors, warnings)]
+            lines = [*_facts(report), "", *self._findings(report), *_skipped(report), _verdict(critical, warnings)]
             self.command.stdout.write("\n".join(lines))
-        return CommandResult(data, exit_code=2 if errors else 1 if warnings else ExitCode.DONE)
+        return CommandResult(data, exit_code=2 if critical else 1 if warnings else ExitCode.DONE)
 
     def _findings(self, report: Report) -> Iterator[str]:
         style = self.command.style
-        styles = {"error": style.ERROR, "warning": style.WARNING}
+        styles = {"critical": style.ERROR, "warning": style.WARNING}
         for finding in report.findings:
             lines = [escape_controls(line) for line in _lines(finding)]
             yield f"{styles[finding.severity](finding.severity.upper())} {finding.code}"
@@ -97,7 +96,7 @@ def _skipped(report: Report) -> Iterator[str]:
         yield escape_controls(f"Not checked: {text}")
 
 
-def _verdict(errors: int, warnings: int) -> str:
-    if not errors and not warnings:
+def _verdict(critical: int, warnings: int) -> str:
+    if not critical and not warnings:
         return "No problems found."
-    return f"{counted(errors, 'error')}, {counted(warnings, 'warning')}."
+    return f"Critical: {critical}. Warnings: {warnings}."

@@ -76,7 +76,7 @@ def _redis_findings(user: str, replies: dict[str, object]) -> Iterator[Finding]:
     if unknown := sorted(filter(None, map(unknown_command, replies.values()))):
         text = f"The server does not have these commands, or has them disabled or renamed: {', '.join(unknown)}."
         fix = "Enable them, or use a server that has them: Managed servers in the documentation says what needs each."
-        yield Finding("error", "unknown_commands", text, fix)
+        yield Finding("critical", "unknown_commands", text, fix)
     keys = [name for name, text in denied.items() if " key" in text]
     channels = [name for name, text in denied.items() if " channel" in text]
     commands = [name for name in denied if name not in keys + channels]
@@ -85,7 +85,7 @@ def _redis_findings(user: str, replies: dict[str, object]) -> Iterator[Finding]:
     if keys:
         pattern = f"{conf.settings().prefix}:*"
         text = f"Redis user {user!r} may not read or write the keys {pattern}: {', '.join(keys)}."
-        yield Finding("error", "acl_keys", text, "Allow them:", f"redis-cli ACL SETUSER {user} '~{pattern}'")
+        yield Finding("critical", "acl_keys", text, "Allow them:", f"redis-cli ACL SETUSER {user} '~{pattern}'")
     if channels:
         pattern = f"{conf.settings().prefix}:*"
         text = f"Redis user {user!r} may not use the channels {pattern}: messages wake no waiter."
@@ -99,7 +99,7 @@ def _is_denied(reply: object) -> bool:
 
 def _denied(user: str, commands: list[str]) -> Finding:
     return Finding(
-        "error",
+        "critical",
         "acl_commands",
         f"Redis user {user!r} may not run {', '.join(commands)}.",
         "Allow what the components need:",

@@ -38,7 +38,7 @@ def check_server(shard: Shard, client: SyncClient, report: Report) -> None:
     try:
         seconds, micros = client.execute(Read("TIME", key=base))
     except UnsupportedServer as exc:
-        report.findings.append(Finding("error", "server_version", str(exc), "Upgrade the server."))
+        report.findings.append(Finding("critical", "server_version", str(exc), "Upgrade the server."))
         return
     except ResponseError as exc:
         report.skipped.append(f"Clock: {exc}")

@@ -13,7 +13,7 @@ from django_redis_components.dashboard.problems.facts import read_facts
 from django_redis_components.dashboard.problems.finding import find_problems
 from django_redis_components.dashboard.problems.problem import Problem
 from django_redis_components.dashboard.problems.watched.reading import read_checks
-from django_redis_components.management.redis.doctor.findings import Finding, Report, Severity
+from django_redis_components.management.redis.doctor.findings import Finding, Report
 
 
 def check_tasks(using: str, client: SyncClient, report: Report) -> None:
@@ -44,5 +44,4 @@ def check_tasks(using: str, client: SyncClient, report: Report) -> None:
 
 
 def _finding(problem: Problem) -> Finding:
-    severity: Severity = "error" if problem.severity == "critical" else "warning"
-    return Finding(severity, problem.code, problem.text, problem.advice, problem.command)
+    return Finding(problem.severity, problem.code, problem.text, problem.advice, problem.command)

@@ -35,6 +35,12 @@ DRAWN = 50
 #: Minutes ago: begin and end of the mail provider's outage, and of the rush.
 OUTAGE, RUSH = (41, 34), (19, 13)
 
+#: Minutes ago of each task that has failed in the last hours, by queue and name. These are tasks that pages list.
+FAILED = {
+    ("default", "deliver_letter"): [ago for ago in range(OUTAGE[0], OUTAGE[1], -1) for _ in range(12)],
+    ("high", "notify_seller"): [26, 26, 25, 1],
+}
+
 #: How many times as many tasks came in the rush, and how many times as long they waited.
 RUSH_TASKS, RUSH_WAIT = 2.2, 60.0
 
@@ -49,8 +55,7 @@ class Load:
     Attributes:
         per_minute: how many finish, on average.
         wait_s, run_s: medians.
-        failed: share that fails.
-        is_mail: whether it fails without the mail provider.
+        failed: share that fails. In the last hours `FAILED` does.
     """
 
     queue: str
@@ -59,13 +64,12 @@ class Load:
     wait_s: float
     run_s: float
     failed: float = 0.002
-    is_mail: bool = False
 
 
 LOADS = (
-    Load("high", "notify_seller", 4, 0.004, 0.045, is_mail=True),
+    Load("high", "notify_seller", 4, 0.004, 0.045),
     Load("high", "answer_buyer", 3, 0.003, 0.12),
-    Load("default", "deliver_letter", 9, 0.012, 0.06, is_mail=True),
+    Load("default", "deliver_letter", 9, 0.012, 0.06),
     Load("default", "end_sale", 6, 0.01, 0.02),
     Load("default", "send_visitors", 0.3, 0.02, 1.4, failed=0.01),
     Load("low", "report_links", 2, 0.08, 0.05),
@@ -125,16 +129,17 @@ class Counters:
     def _counts(self, load: Load, first: int, length: int) -> Counts:
         """Return the counters of a name in some minutes."""
         ago = self.now - first
-        is_outage, is_rush = OUTAGE[0] >= ago > OUTAGE[1], RUSH[0] >= ago > RUSH[1]
+        is_rush = RUSH[0] >= ago > RUSH[1]
         share = _share_of_day(first + length / 2) * self.rng.uniform(0.8, 1.2) * (RUSH_TASKS if is_rush else 1)
         number = load.per_minute * share * length
         finished = int(number) + (self.rng.random() < number % 1)
-        failed = 0.9 if is_outage and load.is_mail else load.failed
+        lost = FAILED.get((load.queue, load.name), []).count(ago) if length == 1 else 0
+        finished, share_failed = max(finished, lost), load.failed if length > 1 else 0.0
         counts = [0] * SIZE
         each, rest = divmod(finished, DRAWN)
         for index in range(min(finished, DRAWN)):
             times = each + (index < rest)
-            is_failed = self.rng.random() < failed
+            is_failed = index < lost or self.rng.random() < share_failed
             counts[OutcomeCounter.failed if is_failed else OutcomeCounter.succeeded] += times
             wait_s = load.wait_s * (RUSH_WAIT if is_rush else 1) * self.rng.lognormvariate(0, 0.6)
             counts[OUTCOMES + _bucket(wait_s)] += times

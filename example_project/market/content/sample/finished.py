@@ -9,6 +9,7 @@ import logging
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from unittest import mock
 
 from django.core.mail.backends.filebased import EmailBackend
@@ -18,7 +19,7 @@ from django_redis_components.taskqueue.fields import Field, Part
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.states import State
 from django_redis_components.testing import drain
-from example_project.market.content.sample.counters import OUTAGE
+from example_project.market.content.sample.counters import FAILED
 from example_project.market.content.simulation import LINES
 from example_project.market.models import Member
 from example_project.market.tasks import deliver_letter, notify_seller
@@ -26,11 +27,11 @@ from example_project.market.tasks import deliver_letter, notify_seller
 #: Id of the worker that has run these tasks.
 WORKER = "sample-data"
 
-#: Letters that failed while the mail provider was away, and tasks with an argument that is wrong.
-LOST_LETTERS, WRONG_IDS = 9, ("A-1017", "A-1018", "B-2203")
+#: Arguments of the tasks with one that is wrong.
+WRONG_IDS = ("A-1017", "A-1018", "B-2203")
 
-#: Minutes ago: the wrong tasks, and the first and the last of the others.
-WRONG_AGO, FIRST_AGO, LAST_AGO = 26, 59, 1
+#: Minutes ago: the first and the last of the tasks that succeeded.
+FIRST_AGO, LAST_AGO = 59, 1
 
 #: Bytes of a minute in milliseconds.
 MINUTE_MS = 60_000
@@ -39,20 +40,24 @@ MINUTE_MS = 60_000
 TIMES = (Field.enqueued_at_us, Field.placed_at_us, Field.leased_at_us, Field.first_leased_at_us, Field.finished_at_us)
 
 
-def run_tasks(shard: Shard, rng: random.Random) -> None:
-    """Run what is enqueued, and some tasks that fail; then move their times back over the last hour."""
-    client = shard.client()
+def run_tasks(rng: random.Random) -> None:
+    """Run what is enqueued, and some tasks that fail."""
     with quiet():
         drain()
         members = list(Member.objects.filter(is_superuser=False).values_list("pk", flat=True)[:40])
         with mock.patch.object(EmailBackend, "send_messages", side_effect=_refused):
-            for _ in range(LOST_LETTERS):
+            for _ in failed_ago("default"):
                 deliver_letter.using(max_attempts=1).enqueue(*rng.sample(members, 2), rng.choice(LINES))
             drain(raise_errors=False)
         notify_seller.using(max_attempts=1).enqueue_many([((number,), {}) for number in WRONG_IDS])
         drain(raise_errors=False)
+
+
+def move_tasks(shard: Shard, now: datetime) -> None:
+    """Move the times of the tasks back over the last hour."""
     for queue in ("high", "default", "low"):
-        client.execute_many([*_move_succeeded(shard, queue), *_move_failed(shard, queue)])
+        moves = [*_move_succeeded(shard, queue), *_move_failed(shard, queue, int(now.timestamp() * 1_000))]
+        shard.client().execute_many(moves)
 
 
 def _refused(*args: object) -> None:
@@ -89,28 +94,29 @@ def _move_succeeded(shard: Shard, queue: str) -> Iterator[Command]:
         yield Command("RPUSH", key, *moved)
 
 
-def _move_failed(shard: Shard, queue: str) -> Iterator[Command]:
-    """Yield commands that move the failed tasks of a queue, and its groups of errors."""
+def _move_failed(shard: Shard, queue: str, now_ms: int) -> Iterator[Command]:
+    """Yield commands that move the failed tasks of a queue, and its group of errors, to when the counters have them."""
     key, client = shard.queue(queue, Part.failed), shard.client()
     ids = [task_id.decode() for task_id in client.execute(Command("ZRANGE", key, 0, -1))]
-    for position, task_id in enumerate(ids):
-        offset_ms = (_failed_ago(queue) - position * 0.5) * MINUTE_MS
-        yield Command("ZINCRBY", key, -offset_ms, task_id)
-        yield from _move_record(shard, task_id, int(offset_ms * 1_000), {})
+    minutes = failed_ago(queue)[: len(ids)]
+    moments = []
+    for position, (task_id, ago) in enumerate(zip(ids, minutes, strict=False)):
+        part_ms = (position - minutes.index(ago) + 1) * MINUTE_MS // (minutes.count(ago) + 1)
+        moments.append((now_ms // MINUTE_MS - ago) * MINUTE_MS + part_ms)
+        failed_ms = float(client.execute(Command("ZSCORE", key, task_id)))
+        yield Command("ZADD", key, moments[-1], task_id)
+        yield from _move_record(shard, task_id, int((failed_ms - moments[-1]) * 1_000), {})
     groups = shard.queue(queue, Part.errors)
     for fingerprint in client.execute(Command("ZRANGE", groups, 0, -1)):
         group = shard.queue(queue, f"{Part.error}:{fingerprint.decode()}")
-        last_ms = int(client.execute(Command("HGET", group, "last"))) - int(_failed_ago(queue) * MINUTE_MS)
-        first_minute = last_ms // MINUTE_MS
-        minutes = " ".join(f"{first_minute + later}:2" for later in range((len(ids) - 1) // 2, -1, -1))
-        times = ("first", last_ms, "last", last_ms + len(ids) * MINUTE_MS // 2, "minutes", minutes)
-        yield Command("HSET", group, *times)
-        yield Command("ZADD", groups, last_ms + len(ids) * MINUTE_MS // 2, fingerprint)
+        counts = " ".join(f"{now_ms // MINUTE_MS - ago}:{minutes.count(ago)}" for ago in dict.fromkeys(minutes[::-1]))
+        yield Command("HSET", group, "first", moments[0], "last", moments[-1], "minutes", counts)
+        yield Command("ZADD", groups, moments[-1], fingerprint)
 
 
-def _failed_ago(queue: str) -> float:
-    """Return how many minutes ago the first task of a queue failed: letters did in the outage."""
-    return OUTAGE[0] - 1 if queue == "default" else WRONG_AGO
+def failed_ago(queue: str) -> list[int]:
+    """Return how many minutes ago each failed task of a queue has failed, the first one first."""
+    return [ago for (of_queue, _name), agos in FAILED.items() if of_queue == queue for ago in agos]
 
 
 def _move_record(shard: Shard, task_id: str, offset_us: int, fields: dict[str, str]) -> Iterator[Command]:

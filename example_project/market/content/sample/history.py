@@ -35,8 +35,9 @@ def write(progress: Callable[[str], None]) -> None:
     progress("Sample data 1 of 3: visitors and sales of two weeks")
     Simulation(PLAN).run()
     progress("Sample data 2 of 3: tasks, failures, chats and searches of the last hour")
-    finished.run_tasks(shard, rng)
+    finished.run_tasks(rng)
     now = timezone.now()
+    finished.move_tasks(shard, now)
     scene.write(shard, rng, now)
     progress("Sample data 3 of 3: throughput and durations of a month")
     commands = [*Counters(int(now.timestamp()) // 60, rng).commands(shard)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import tempfile
 from collections.abc import Iterator
@@ -13,8 +14,9 @@ from django.utils.translation import gettext as _
 
 from django_redis_components.core import keys
 from django_redis_components.core.protocol import Command
+from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.models import MODELS
-from django_redis_components.dashboard.problems.incidents import Incident
+from django_redis_components.dashboard.problems.incidents import Incident, IncidentState
 from django_redis_components.dashboard.problems.storage import change_state
 from django_redis_components.files import FileChannel
 from django_redis_components.locks import Lock, ReadWriteLock
@@ -32,6 +34,9 @@ from example_project.market.tasks import end_overdue_sales, end_sale, notify_sel
 
 #: Seconds for which sample locks are held, and until a flow continues; the chats that have messages.
 HELD_S, LATER_S, CHATS = 3_600, 1_800, 6
+
+#: Minutes ago: when a queue was paused and resumed, and when failed tasks were retried; before the counters by minute.
+PAUSED, RETRIED = (1_330, 1_322), 926
 
 #: What buyer and seller write in turn.
 TALK = (
@@ -134,33 +139,35 @@ def _hold() -> None:
 
 
 def _record_incidents(now: float) -> None:
-    """Record two incidents that are over."""
+    """Record two incidents that are over, and one that lasts: its failed tasks are left."""
     failures = _("Queue %(queue)s: %(share)s of tasks failed in the last %(minutes)d min (%(failed)s of %(finished)s).")
-    texts = {
-        ("failures", "default", "critical", OUTAGE): failures
-        % {"queue": "default", "share": "58%", "minutes": 6, "failed": "55", "finished": "94"},
-        ("failures", "high", "warning", (OUTAGE[0] + 900, OUTAGE[0] + 888)): failures
-        % {"queue": "high", "share": "7%", "minutes": 10, "failed": "5", "finished": "71"},
-    }
-    over = []
-    for (code, queue, severity, (begin, end)), text in texts.items():
-        started_at, resolved_at = now - begin * 60, now - (end - 1) * 60
-        over.append(
-            Incident(
-                id=f"{code}:{queue}",
-                code=code,
-                severity=severity,
-                text=text,
-                advice=_("Correct the cause, then retry the tasks. List the errors:"),
-                command=f"python manage.py redis queues errors {queue}",
-                queue=queue,
-                started_at=started_at,
-                seen_at=resolved_at,
-                announced=severity,
-                resolved_at=resolved_at,
-            )
+
+    def incident(code: str, queue: str, severity: str, text: str, ago: tuple[int, int]) -> Incident:
+        return Incident(
+            id=f"{code}:{queue}",
+            code=code,
+            severity=severity,
+            text=text,
+            advice=_("Correct the cause, then retry the tasks. List the errors:"),
+            command=f"python manage.py redis queues errors {queue}",
+            queue=queue,
+            started_at=now - ago[0] * 60,
+            seen_at=now - ago[1] * 60,
+            announced=severity,
         )
-    change_state(lambda state: (state, over[::-1]), "default")
+
+    def failed(queue: str, minutes: int, failed: int, finished: int) -> str:
+        share = formats.percent(failed / finished)
+        counts = {"failed": failed, "finished": finished}
+        return failures % {"queue": queue, "share": share, "minutes": minutes, **counts}
+
+    over = [
+        incident("failures", queue, "warning", failed(queue, 10, lost, finished), (begin, begin - 12))
+        for queue, lost, finished, begin in (("low", 4, 51, 2_890), ("high", 5, 71, RETRIED + 22))
+    ]
+    lasting = incident("failures", "default", "critical", failed("default", 6, 72, 112), (OUTAGE[0], 0))
+    resolved = [dataclasses.replace(each, resolved_at=each.seen_at) for each in over]
+    change_state(lambda state: (IncidentState({**state.incidents, lasting.id: lasting}), resolved), "default")
 
 
 def _log_changes(now: datetime) -> None:
@@ -168,9 +175,9 @@ def _log_changes(now: datetime) -> None:
     admin = Member.objects.filter(is_superuser=True).order_by("pk")[0]
     kind = ContentType.objects.get_for_model(MODELS["queues"])
     for ago, name, message in (
-        (OUTAGE[0] - 3, "default", "Pause queue 'default': done, reason 'The mail provider is down.'."),
-        (OUTAGE[1] - 2, "default", "Resume queue 'default': done."),
-        (RUSH[1] + 1, "high", "Retry failed tasks of queue 'high' (all): 4 tasks retried."),
+        (PAUSED[0], "low", "Pause queue 'low': done, reason 'The links are checked anew.'."),
+        (PAUSED[1], "low", "Resume queue 'low': done."),
+        (RETRIED, "high", "Retry failed tasks of queue 'high' (all): 5 tasks retried."),
     ):
         LogEntry.objects.create(
             user_id=admin.pk,
