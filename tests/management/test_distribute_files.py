@@ -117,7 +117,8 @@ def test_failure_is_printed_at_once_and_the_file_is_tried_again(
     channel = FileChannel("logs", ["one"])
     channel.publish(tmp_path / "x")
     waiting = children.call("tests.management.support:receive_files", str(target), "one")
-    eventually(lambda: "x was not received, and is tried again: [Errno 21] Is a directory" in waiting.output)
+    problem = "x was not received, and is tried again: [Errno 21] expected the path of a file"
+    eventually(lambda: problem in waiting.output)
 
     (target / "x").rmdir()
     eventually(lambda: channel.info().file_count == 0)
