@@ -28,7 +28,6 @@ The last key or argument may be variadic: it is declared with a trailing ``*`` a
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import re
 from collections import Counter
@@ -135,7 +134,8 @@ class LuaScript:
     @cached_property
     def reader(self) -> LuaScript:
         """This script for calls with which it only reads."""
-        reader = copy.copy(self)
+        reader = object.__new__(type(self))
+        vars(reader).update(vars(self))  # with its text, if that has been composed
         reader.idempotent = reader.reads_only = True
         reader.evalsha = "EVALSHA_RO"
         return reader

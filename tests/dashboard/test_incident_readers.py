@@ -256,10 +256,10 @@ def test_failing_task(site: Site) -> None:
     row = site.assert_reported("failures", text, severity="critical")
     site.confirm(row.links["Retry…"])
     assert len(settle_tasks("succeeded")) == 30
-    # Two minutes pass.
-    [minute] = site.store.raw.keys(queue_key(site.store, "minute:*"))
-    name, _, number = minute.decode().rpartition(":")
-    site.store.raw.rename(minute, f"{name}:{int(number) - 3}")
+    # Some minutes pass.
+    for minute in sorted(site.store.raw.keys(queue_key(site.store, "minute:*"))):
+        name, _, number = minute.decode().rpartition(":")
+        site.store.raw.rename(minute, f"{name}:{int(number) - 3}")
 
     site.is_over("failures", r"Queue default: ")
 

@@ -90,7 +90,7 @@ def test_doctor_finds_the_missing_table_and_the_waiting_calls(redis_server: Stor
 
     found = findings()["outbox_table"]
 
-    assert (found["severity"], found["command"]) == ("error", "python manage.py migrate")
+    assert (found["severity"], found["command"]) == ("critical", "python manage.py migrate")
     assert found["text"] == "The outbox has no table: calls that are enqueued on commit fail."
 
 

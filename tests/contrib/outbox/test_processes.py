@@ -13,6 +13,7 @@ from django.db import connection
 from django.db.utils import ConnectionHandler
 
 from django_redis_components.contrib.outbox.models import OutboxEntry
+from django_redis_components.core.names import dotted_path
 from django_redis_components.locks import Lock
 from django_redis_components.management.commands import runpoller, runworker
 from django_redis_components.taskqueue import get_queue, startup
@@ -91,7 +92,7 @@ def test_worker_relays_if_it_polls_and_the_app_is_installed(
     found: list[str] = []
 
     def run_worker(*_: Any, **__: Any) -> int:
-        found.extend(pipeline.name_of(each) for each in pipeline.current().all)
+        found.extend(dotted_path(type(each)) for each in pipeline.current().all)
         for each in pipeline.current().all:
             pipeline.uninstall(each)
         return 0
