@@ -362,7 +362,7 @@ def test_value_that_the_form_only_shows_is_that_of_its_instance(by_letter: list[
         def scope_from(self, *, name: str) -> str:
             return name[:1]
 
-    class Form(forms.ModelForm[Group]):
+    class Form(forms.ModelForm):
         like = AutocompleteModelField("by-name")
 
         class Meta:
