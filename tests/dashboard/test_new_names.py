@@ -158,6 +158,7 @@ def test_name_needs_the_permission_to_retry(redis_server: Store) -> None:
     assert offered(browser("view_overview")) == {}
 
 
+@pytest.mark.contract
 def test_renamed_task_is_requeued_once(store: Store) -> None:
     """On each server: the record, the list and the wakeup of one call share a slot."""
     moved = enqueue_as("shop.tasks.send_invoice", 7)

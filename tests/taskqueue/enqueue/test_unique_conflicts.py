@@ -273,6 +273,7 @@ def test_extended_key_with_a_duration_is_held_for_that_time_again(store: Store) 
     assert store.raw.pttl(key) <= 5_000, "it has finished"
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("task", [note, fail])
 def test_throttled_calls_are_accepted_once_per_period_whatever_the_outcome(store: Store, task: Any) -> None:
     throttled = task.using(unique=Unique(until=60))
@@ -407,6 +408,30 @@ def test_lost_reply_replaces_once(proxy: Proxy, redis_server: Store, monkeypatch
     assert proxy.dropped == 1
     assert (again.id, again.state, again.return_value) == (first.id, "successful", [["a", 2], {}])
     assert ran() == []
+
+
+def test_lost_reply_extends_once(proxy: Proxy, redis_server: Store) -> None:
+    far = dataclasses.replace(extended, connection="proxied")
+    first = far.enqueue("a", 1)
+    proxy.drop_next_reply(after=ENQUEUE.sha.encode())
+
+    again = far.using(run_after=600).enqueue("a", 2)
+
+    assert proxy.dropped == 1
+    assert (again, again.is_duplicate, again.args) == (first, True, ["a", 1])
+    assert 599 < due_in(redis_server, first) < 660
+
+
+def test_lost_reply_to_the_first_call_of_a_period_is_no_duplicate(proxy: Proxy, redis_server: Store) -> None:
+    far = dataclasses.replace(note.using(unique=Unique(until=60)), connection="proxied")
+    proxy.drop_next_reply(after=ENQUEUE.sha.encode())
+
+    first = far.enqueue("x")
+
+    assert proxy.dropped == 1
+    assert not first.is_duplicate
+    assert far.enqueue("x") == first
+    assert ran() == [first.id]
 
 
 def test_call_with_its_own_id_replaces(store: Store) -> None:

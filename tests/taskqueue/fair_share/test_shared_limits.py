@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -241,14 +242,18 @@ def test_two_workers_at_once_start_no_more_than_the_limit_and_each_task_once(sto
         [f"{customer}{number}" for number in range(20) for customer in "abc"],
         geocode.using(concurrency=Concurrency(2, group="g")),
     )
-    started: list[str] = []
+    started, leased, counts = list[str](), list[Any](), list[int]()
 
     def work(name: str) -> None:
         fetcher = new_fetcher(worker=f"{name}:1")
         while len(started) < 60:
             for job in fetcher.fetch("0", 1):
+                leased.append(job)
+                counts.append(len(leased))
                 started.extend(words_of([job]))
-                fetcher.settle(execute(job))
+                ack = execute(job)
+                leased.remove(job)
+                fetcher.settle(ack)
 
     threads = [threading.Thread(target=work, args=(name,)) for name in ("one", "two", "three")]
     for thread in threads:
@@ -257,6 +262,7 @@ def test_two_workers_at_once_start_no_more_than_the_limit_and_each_task_once(sto
         thread.join(30)
 
     assert sorted(started) == sorted({f"{customer}{number}" for number in range(20) for customer in "abc"})
+    assert max(counts) <= 2
 
 
 def test_entry_of_an_earlier_version_is_served_and_cancelled(store: Store) -> None:
