@@ -163,10 +163,10 @@ class LogFile:
                 offset += len(line) + 1
                 yield offset, _grown(b"", line) if has_nulls or len(line) >= MAX_LINE_BYTES else line
             length, head = len(rest), _grown(b"", rest)
-        if length and self.codec and not self.error:
-            yield offset + length, head
-        else:
+        if not self.codec or self.error:
             self.incomplete = length
+        elif head != b"":  # else there are null bytes only
+            yield offset + length, head
 
     def _blocks(self, offset: int) -> Iterator[bytes]:
         self._content.seek(offset)

@@ -19,9 +19,9 @@ Keys (all keys of a name share a Cluster slot; ``v5.2`` is the version of the fo
 
 =============================================  ======  ============================================
 ``<prefix>:autocomplete:{<name>}:recent``      list    400 days after the last touch (`ttl`)
-``…:{<name>}:v5.2:lex``                        zset    a member per term; kept until `clear`
-``…:{<name>}:v5.2:top``                        zset    entries with a weight; kept until `clear`
-``…:{<name>}:v5.2:entries``                    hash    id -> record; kept until `clear`
+``…:{<name>}:v5.2:lex``                        zset    a member per term; kept until `delete`
+``…:{<name>}:v5.2:top``                        zset    entries with a weight; kept until `delete`
+``…:{<name>}:v5.2:entries``                    hash    id -> record; kept until `delete`
 ``…:{<name>}:v5.2:build`` and ``build_…``      4 keys  15 minutes after the last chunk of a rebuild
 ``…:{<name>}:v5.2:built``                      string  10 minutes; token of the last rebuild
 ``<prefix>:autocomplete:{<name>}:scopes``      hash    id -> scopes, of a model; until it has none

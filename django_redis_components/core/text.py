@@ -89,6 +89,11 @@ _TYPED = {
     for code, letters in (*enumerate(_FINALS.split(" "), 0x11A8), *_VOWELS.items())
 }
 _SPACES = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
+#: Most combining characters in succession, as in the stream-safe text format of Unicode (UAX #15): to normalize a run
+#: of them takes quadratic time, 1.2 s for 40,000.
+MAX_MARKS = 30
+#: What may be such a run; it also finds other signs.
+_SIGNS = re.compile(rf"[^\w\s\x00-\x7f]{{{MAX_MARKS + 1},}}")
 #: Characters after which a new word starts inside a word: O'Neil, d'Artagnan. A grave accent alone is no apostrophe.
 _IN_WORDS = frozenset(APOSTROPHES) - {"`"}
 
@@ -98,11 +103,16 @@ def fold(text: str) -> str:
     return as_typed(fold_to_syllables(text))
 
 
+def compose(text: str) -> str:
+    """Return a text in NFC; of more than `MAX_MARKS` combining characters in succession it has the first ones."""
+    return unicodedata.normalize("NFC", _SIGNS.sub(_without_excess_marks, text))
+
+
 def fold_to_syllables(text: str) -> str:
     """Fold a text, but not Hangul into the letters that are typed: NFC composes its syllables again."""
     if text.isascii():
         return _SPACES.sub(" ", text).strip().lower().replace("`", "'")
-    text = unicodedata.normalize("NFC", text).translate(_QUOTE_LIKE)  # U+1FFD is U+00B4 in another spelling
+    text = compose(text).translate(_QUOTE_LIKE)  # U+1FFD is U+00B4 in another spelling
     text = unicodedata.normalize("NFKC", text).casefold()
     text = _SPACES.sub(" ", unicodedata.normalize("NFKC", text)).translate(_LETTERS)
     text = _DIGITS.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
@@ -196,6 +206,15 @@ def match_span(text: str, folded: str) -> tuple[int, int] | None:
 def is_han(character: str) -> bool:
     """Return whether a character is a Han character or its repetition mark."""
     return character == "々" or (character > "\u2e7f" and unicodedata.name(character, "").startswith("CJK "))
+
+
+def _without_excess_marks(match: re.Match[str]) -> str:
+    kept, count = [], 0
+    for character in match[0]:
+        count = count + 1 if unicodedata.combining(character) else 0
+        if count <= MAX_MARKS:
+            kept.append(character)
+    return "".join(kept)
 
 
 def _typed(match: re.Match[str]) -> str:

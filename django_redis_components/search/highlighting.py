@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import unicodedata
 
 from django_redis_components.core.arguments import check_int, check_string
+from django_redis_components.core.text import compose
 from django_redis_components.search.query import ParsedQuery
 from django_redis_components.search.snippets import Match, snippet_window
 from django_redis_components.search.stemming import stem
@@ -48,7 +48,7 @@ def highlight(text: str, parsed: ParsedQuery, max_chars: int | None = None) -> t
     """
     if max_chars is not None:
         check_int(max_chars, "max_chars", 1)
-    text = unicodedata.normalize("NFC", check_string(text, "text")[:MAX_TEXT_CHARS])
+    text = compose(check_string(text, "text")[:MAX_TEXT_CHARS])
     matches = _matches(text, parsed)
     start, end = (0, len(text)) if max_chars is None else snippet_window(text, matches, max_chars)
     parts: list[TextPart] = [TextPart("… ", False)] if start else []

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from functools import cache, lru_cache
 
 from django_redis_components.core.arguments import short_repr
-from django_redis_components.core.text import APOSTROPHES, as_typed, fold_to_syllables
+from django_redis_components.core.text import APOSTROPHES, as_typed, compose, fold_to_syllables
 
 #: Characters of a term; the rest of a longer word is not compared.
 MAX_TERM_CHARS = 64
@@ -64,7 +64,7 @@ def words(text: str) -> list[str]:
 
     ``words("Émile's C++, 北京!") == ["emile", "s", "c++", "北京"]``
     """
-    return [word for _, _, word in word_spans(unicodedata.normalize("NFC", text))]
+    return [word for _, _, word in word_spans(compose(text))]
 
 
 def word_spans(text: str) -> Iterator[tuple[int, int, str]]:

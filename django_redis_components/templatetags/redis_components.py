@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django import template
-from django.template.defaultfilters import stringfilter
 from django.template.loader import render_to_string
 from django.utils.functional import Promise
 from django.utils.html import format_html, format_html_join
@@ -206,10 +205,11 @@ def drc_duration(seconds: float | None) -> str:
 
 
 @register.filter
-@stringfilter
-def drc_class(path: str) -> str:
+def drc_class(path: object) -> str:
     """The path of a class, without the module of built-in ones: ``{{ exception_class_path|drc_class }}``."""
-    return path.removeprefix("builtins.")
+    from django_redis_components.dashboard.elements import NO_VALUE
+
+    return NO_VALUE if path is None else str(path).removeprefix("builtins.")
 
 
 @register.filter
@@ -219,15 +219,17 @@ def drc_task_class(links: Links | None, name: str) -> str:
 
 
 @register.filter
-@stringfilter
-def drc_traceback(text: str) -> SafeString:
+def drc_traceback(text: object) -> SafeString | str:
     """A traceback as HTML, with the lines where it failed marked: ``{{ traceback|drc_traceback }}``.
 
     Frames of libraries between those of the site are folded.
     """
+    from django_redis_components.dashboard.elements import NO_VALUE
     from django_redis_components.dashboard.error_text import traceback_parts
 
-    return format_html_join("", "{}", ((_traceback_part(part),) for part in traceback_parts(text)))
+    if text is None:
+        return NO_VALUE
+    return format_html_join("", "{}", ((_traceback_part(part),) for part in traceback_parts(str(text))))
 
 
 @register.filter

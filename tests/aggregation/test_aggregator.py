@@ -291,15 +291,21 @@ def test_log_is_counted_once_before_and_after_it_is_compressed(
 
 
 @pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("is_compressed", [False, True])
 @pytest.mark.parametrize("nulls", [10, 2_000, 70_000])
-def test_null_bytes_of_a_truncated_log_are_no_part_of_a_line(redis_server: Store, tmp_path: Path, nulls: int) -> None:
+def test_null_bytes_of_a_truncated_log_are_no_part_of_a_line(
+    redis_server: Store, tmp_path: Path, nulls: int, is_compressed: bool
+) -> None:
     text = "".join(f"{line}\n" for line in lines(40))
     half = text.index("\n", len(text) // 2) + 1
-    log = tmp_path / "access.log"
-    log.write_text("\0" * nulls + text[:half] + "\0" * nulls + text[half:])
+    written = ("\0" * nulls + text[:half] + "\0" * nulls + text[half:] + "\0" * nulls).encode()
+    log = tmp_path / ("access.log.gz" if is_compressed else "access.log")
+    log.write_bytes(gzip.compress(written) if is_compressed else written)
     addresses = LogAggregator("addresses", key=lambda entry: entry.address)
 
     report = addresses.add_file(log)
+
+    assert report.bad == 0
 
     assert report.lines == plain_count(text).total()
     assert {key for day in DAYS for key in addresses.totals(day) if not re.fullmatch(r"[\d.]+", key)} == set()

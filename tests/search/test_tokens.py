@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import unicodedata
 
 import pytest
 
+from django_redis_components.core.text import MAX_MARKS
 from django_redis_components.search import SearchIndex, tokens
+from django_redis_components.search.highlighting import highlight
+from django_redis_components.search.query import parse
 from django_redis_components.search.tokens import CACHED_WORDS, MAX_TERM_CHARS, query_terms, words
 from tests.support import Store
 
@@ -46,6 +51,27 @@ def test_long_word_is_folded_no_further_than_it_is_compared(monkeypatch: pytest.
     [word] = words("\ufdfa" * 100_000)  # a ligature of 18 letters
 
     assert (len(word), max(lengths)) == (MAX_TERM_CHARS, tokens.MAX_FOLDED_CHARS)
+
+
+@pytest.mark.parametrize("letter", ["a", "\u0e01"])
+def test_run_of_combining_characters_is_cut(monkeypatch: pytest.MonkeyPatch, letter: str) -> None:
+    """To bring n of them into their canonical order takes n * n steps."""
+    longest = []
+    normalize = unicodedata.normalize
+
+    def counting(form: str, text: str) -> str:
+        longest.append(max((len(run) for run in re.findall("[\u0300\u0315]+", text)), default=0))
+        return normalize(form, text)
+
+    monkeypatch.setattr(unicodedata, "normalize", counting)
+    text = letter + "\u0315\u0300" * 10_000
+
+    found = words(f"{text} end")
+    parts = highlight(text, parse("end"))
+
+    assert found[-1] == "end"
+    assert len("".join(part.text for part in parts)) <= 1 + MAX_MARKS
+    assert max(longest) <= MAX_MARKS
 
 
 @pytest.mark.parametrize("character", ["x", "é", "ж", "字", "𐐨"])
