@@ -59,8 +59,7 @@ class AutocompleteField(forms.Field):
 
     def get_bound_field(self, form: Any, field_name: str) -> Any:
         """Return the bound field, and note what its form does not send."""
-        if isinstance(self.widget, AutocompleteInput):
-            note_fixed(self.widget, form)
+        note_fixed(self.widget, form)
         return super().get_bound_field(form, field_name)
 
     def to_python(self, value: Any) -> Suggestion | None:

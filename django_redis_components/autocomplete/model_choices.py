@@ -99,8 +99,7 @@ class IndexedObjects:
     def get_bound_field(self, form: Any, field_name: str) -> Any:
         """Return the bound field, and note the form's instance: it may have the object of the initial value."""
         self._instance, self._name = getattr(form, "instance", None), field_name
-        if isinstance(self.widget, AutocompleteInput):
-            note_fixed(self.widget, form)
+        note_fixed(self.widget, form)
         return forms.Field.get_bound_field(cast(Any, self), form, field_name)
 
     def _shows_text(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 
 from django import forms
 from django.core.exceptions import FieldDoesNotExist
-from django.db.models import Field, Model
+from django.db.models import Field, Model, QuerySet
 from django.forms import BaseForm
 from django.forms.widgets import Script
 from django.http import QueryDict
@@ -213,25 +213,41 @@ def _submitted(data: Mapping[str, Any], *names: str) -> str:
     return ""
 
 
-def note_fixed(widget: AutocompleteInput, form: BaseForm) -> None:
+def note_fixed(widget: object, form: BaseForm) -> None:
     """Note the values of `forward` that the form does not send, and which a browser must not choose.
 
     They are those of disabled fields, and of fields of the form's instance that the form only shows, as those in
-    `readonly_fields` of the admin.
+    `readonly_fields` of the admin. A new instance has no values yet: another form of the page may send them.
     """
+    if not isinstance(widget, AutocompleteInput):
+        return
     widget.fixed = {}
     for name in get_index(widget.index).forward:
         field = form.fields.get(name)
-        if field is not None and field.disabled:
-            value = field.prepare_value(form.get_initial_for_field(field, name))
-            widget.fixed[name] = _as_submitted(value)
-        elif field is None and not {name, form.add_prefix(name)} & form.data.keys():
+        if field is None:
             with suppress(FieldDoesNotExist):
                 widget.fixed[name] = _as_submitted(_value_of_instance(form, name))
+        elif field.disabled:
+            widget.fixed[name] = _initial_as_submitted(form, field, name)
+
+
+def _initial_as_submitted(form: BaseForm, field: forms.Field, name: str) -> str:
+    """Return the initial value of a field as a browser would submit it."""
+    value, widget = form.get_initial_for_field(field, name), field.widget
+    if isinstance(widget, AutocompleteInput):  # its field would read an object to show its text
+        key = getattr(field, "to_field_name", None) or "pk"
+        value = value.serializable_value(key) if isinstance(value, Model) else value
+    else:
+        value = field.prepare_value(value)
+    if isinstance(widget, forms.CheckboxInput):
+        return "on" if widget.check_test(value) else ""
+    return _as_submitted(widget.format_value(value) if isinstance(widget, forms.Select) else value)
 
 
 def _as_submitted(value: object) -> str:
-    """Return a value of a field as a browser submits it."""
+    """Return a value of a field as a browser submits it; of several the last one, as of submitted ones."""
+    if isinstance(value, (list, tuple, QuerySet)):
+        value = [*value][-1] if value else None
     if isinstance(value, (Typed, Suggestion)):
         value = value.id or value.text
     return "" if value is None else str(getattr(value, "pk", value))
@@ -241,12 +257,13 @@ def _value_of_instance(form: BaseForm, name: str) -> object:
     """Return the value of a field of the form's instance.
 
     Raises:
-        FieldDoesNotExist: there is none.
+        FieldDoesNotExist: there is none, or a new instance has it and the page sends another one.
     """
     instance = getattr(form, "instance", None)
     if (
         not isinstance(instance, Model)
         or (field := instance._meta.get_field(name)) not in instance._meta.concrete_fields
+        or (instance._state.adding and {name, form.add_prefix(name)} & form.data.keys())
     ):
         raise FieldDoesNotExist
     return cast("Field[Any, Any]", field).value_from_object(instance)

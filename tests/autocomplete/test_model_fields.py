@@ -354,6 +354,56 @@ def test_value_of_a_disabled_field_is_the_initial_one_whatever_was_submitted(
     assert f'data-forward-fixed="{{&quot;letter&quot;: &quot;{letter}&quot;}}"' in str(Form(initial={"letter": letter}))
 
 
+@pytest.mark.parametrize(
+    ("field", "initial", "expected"),
+    [
+        (forms.BooleanField(disabled=True), False, ""),
+        (forms.BooleanField(disabled=True), True, "on"),
+        (forms.NullBooleanField(disabled=True), True, "true"),
+        (forms.ChoiceField(disabled=True, choices=[(1, "one")]), 1, "1"),
+        (forms.MultipleChoiceField(disabled=True, choices=[(1, "one"), (2, "two")]), [1, 2], "2"),
+        (forms.MultipleChoiceField(disabled=True, choices=[(1, "one")]), [], ""),
+        (forms.IntegerField(disabled=True), 0, "0"),
+        (forms.CharField(disabled=True), None, ""),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, forms.Field) else str(value),
+)
+def test_value_of_a_disabled_field_is_what_a_browser_would_send(
+    by_letter: list[Group], field: forms.Field, initial: object, expected: str
+) -> None:
+    got = []
+
+    class Recording(Scoped):
+        name = "recording"
+        forward = ("letter",)
+
+        def scope_from(self, *, letter: str) -> str:
+            got.append(letter)
+            return "E"
+
+    class Form(forms.Form):
+        letter = field
+        group = AutocompleteModelField("recording")
+
+    register(Recording)
+    widgets.used_indexes.discard("recording")
+
+    Form({"letter": "forged", "group": "x"}, initial={"letter": initial}).is_valid()
+
+    assert set(got) == {expected}
+
+
+def test_object_of_a_disabled_field_is_read_once(by_letter: list[Group], django_assert_num_queries: Any) -> None:
+    class Form(DependentForm):
+        letter = AutocompleteModelField("auth.group", disabled=True)
+
+    with django_assert_num_queries(0):
+        form = Form({}, initial={"letter": by_letter[0].pk})
+        form["group"]
+
+    assert form.fields["group"].widget.fixed == {"letter": str(by_letter[0].pk)}
+
+
 def test_value_that_the_form_only_shows_is_that_of_its_instance(by_letter: list[Group]) -> None:
     class ByName(Scoped):
         name = "by-name"
@@ -376,7 +426,11 @@ def test_value_that_the_form_only_shows_is_that_of_its_instance(by_letter: list[
     data = {"like": "Editors", "like-id": str(by_letter[0].pk)}
 
     assert [Form(data, instance=group).is_valid() for group in by_letter[:2]] == [True, False]
-    assert not Form({**data, "name": "Artists"}, instance=by_letter[0]).is_valid(), "another form of the page sends it"
+    forged = {**data, "name": "Editors"}
+    assert not Form(forged, instance=by_letter[1]).is_valid()
+    of_row = {f"row-{name}": value for name, value in forged.items()}
+    assert not Form({**of_row, "name": "Editors"}, instance=by_letter[1], prefix="row").is_valid()
+    assert Form(forged, instance=Group(name="Artists")).is_valid(), "another form of the page sends that of a new one"
     assert "&quot;name&quot;: &quot;Editors&quot;" in str(Form(instance=by_letter[0]))
 
 
