@@ -13,7 +13,7 @@ from django.test import Client
 
 from django_redis_components.dashboard.overview.server import server_facts
 from django_redis_components.dashboard.problems.problem import Problem
-from django_redis_components.dashboard.problems.server import clock_problem, server_problems
+from django_redis_components.dashboard.problems.server import clock_problem, server_problems, started_empty
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOverview
 from tests.dashboard.support import (
@@ -184,7 +184,7 @@ def test_a_retry_is_no_new_task_in_the_share_that_has_failed(
     [found] = problems(viewer)
 
     assert (found["text"], found["severity"]) == (text, severity)
-    again = "150 failures are of tasks that were retried or deleted since."
+    again = "150 failures are not counted: the tasks were retried or deleted since, or never ran."
     assert found["advice"].startswith(f"{left} failed tasks are left. {again} ")
     assert failure_rate(viewer) == ("drc-alarming" if severity == "critical" else "")
 
@@ -328,6 +328,9 @@ def test_start_of_a_server_that_stores_nothing_is_one_problem() -> None:
     fresh["rdb_changes_since_last_save"] = "0"
 
     assert found_in({"persistence": ""}, **fresh) == [], "no_persistence says it"
+    assert started_empty(fresh) == "Redis started 5 s ago without data."
+    assert started_empty(fresh | {"rdb_last_load_keys_loaded": "7"}) == ""
+    assert started_empty(fresh | {"uptime_in_seconds": "600"}) == ""
     assert [each.code for each in found_in({"persistence": "3600 1"}, **fresh)] == ["restarted"]
 
 

@@ -21,7 +21,7 @@ key                                  type    content                            
 ===================================  ======  =======================================================  ========
 ``<prefix>:problems:{<alias>}:…``
 ``…lease``                           string  id of the process that watches                           45 s
-``…starting``                        string  id of the process that has started to watch last         30 s
+``…starting``                        string  when a process has started to watch                      10 min
 ``…held``                            string  JSON: what the server held when it was last watched      none
 ``…facts``                           string  JSON by check: when it was made, and what it has found   1 h
 ``…connections``                     string  JSON: the facts of further connections, by alias              1 h

@@ -36,6 +36,8 @@ STALE_S = 300.0
 FACTS_S = 3_600
 #: Seconds without a round after which a connection counts as not watched: a lease and a round of the watching process.
 UNWATCHED_S = 60.0
+#: Seconds after the start of a process in which its first round is expected.
+STARTING_S = 30.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -180,9 +182,16 @@ def is_watched(stored: bytes | None, started: bytes | None) -> bool:
 
     Args:
         stored: what they have found.
-        started: what a process has written that has started lately.
+        started: when a process has started to watch.
     """
-    return not conf.settings().dashboard.watch or started is not None or bool(recent_of(stored, UNWATCHED_S))
+    return not conf.settings().dashboard.watch or _is_starting(started) or bool(recent_of(stored, UNWATCHED_S))
+
+
+def _is_starting(started: bytes | None) -> bool:
+    try:
+        return started is not None and abs(time.time() - float(started)) < STARTING_S
+    except ValueError:  # of another program
+        return False
 
 
 def recent_of(stored: bytes | None, within_s: float = STALE_S) -> dict[str, Any]:

@@ -52,20 +52,41 @@ def memory_share(info: Mapping[str, str]) -> tuple[int, int]:
 
 def _restart(info: Mapping[str, str], overview: TaskQueueOverview, watched: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield that the server has restarted, unless another problem has the same cause."""
-    uptime_s = integer(info, "uptime_in_seconds")
-    if "uptime_in_seconds" not in info or uptime_s >= conf.settings().dashboard.restarted_within_s:
+    if (uptime_s := _recent_uptime_s(info)) is None:
         return
     age = {"age": formats.age(uptime_s)}
     text, command = _("Redis restarted %(age)s ago.") % age, "redis-cli CONFIG SET appendonly yes"
     if info.get("aof_enabled") != "0":
         yield Problem("restarted", text, _("Check the server’s log for the cause."))
-    elif info.get("rdb_last_load_keys_loaded") != "0":
+    elif _has_loaded(info):
         advice = _("The append-only file is off: changes after the last snapshot are lost. Turn it on:")
         yield Problem("restarted", text, advice, command, "critical")
     elif not _has_lost(overview, uptime_s, watched.get("data_loss")) and watched.get("persistence") != "":
-        text = _("Redis started %(age)s ago without data.") % age  # a new server: nothing is lost
+        text = started_empty(info)
         advice = _("The append-only file is off: a restart loses what no snapshot has saved. Turn it on:")
         yield Problem("restarted", text, advice, command)
+
+
+def started_empty(info: Mapping[str, str]) -> str:
+    """Return a sentence about a server that has started lately without data; no process need know whether it had any.
+
+    It is empty for others.
+    """
+    if (uptime_s := _recent_uptime_s(info)) is None or _has_loaded(info):
+        return ""
+    return _("Redis started %(age)s ago without data.") % {"age": formats.age(uptime_s)}
+
+
+def _recent_uptime_s(info: Mapping[str, str]) -> int | None:
+    """Return the seconds since the start of the server; None if they are unknown, or `RESTARTED_WITHIN` has passed."""
+    uptime_s = integer(info, "uptime_in_seconds")
+    is_recent = "uptime_in_seconds" in info and uptime_s < conf.settings().dashboard.restarted_within_s
+    return uptime_s if is_recent else None
+
+
+def _has_loaded(info: Mapping[str, str]) -> bool:
+    """Return whether the server found data on its disk when it started."""
+    return info.get("rdb_last_load_keys_loaded") != "0"
 
 
 def _has_lost(overview: TaskQueueOverview, uptime_s: int, loss: Any) -> bool:
@@ -113,7 +134,7 @@ def _clients(info: Mapping[str, str], overview: TaskQueueOverview) -> Iterator[P
             "count": number(count),
             "most": number(most),
         }
-        advice = _("It rejects further ones. Raise maxclients, or start fewer processes.")
+        advice = _("At the maximum it rejects further ones. Raise maxclients, or start fewer processes.")
         yield Problem("clients", text, advice)
 
 

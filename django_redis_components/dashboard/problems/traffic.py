@@ -71,9 +71,10 @@ def _has_high_share(queue: QueueInfo, metrics: Metrics) -> bool:
 
 
 def _once(recent: _Share, queue: QueueInfo) -> _Share:
-    """Return a share in which each task counts once: one that was retried has run twice.
+    """Return a share in which each task that has run counts once: one that was retried has run twice.
 
-    The failed tasks that are left tell it. They do not if none is left, or as many as a queue keeps.
+    The failed tasks that are left tell it. They do not if none is left, or as many as a queue keeps. Steps of a flow
+    that never ran, because an earlier one failed, are not among them, and do not count either.
     """
     if not 0 < queue.failed < conf.settings().taskqueue.failed_limit:
         return recent
@@ -152,11 +153,11 @@ def _left(queue: QueueInfo) -> Iterator[str]:
 
 
 def _counted_again(queue: QueueInfo, recent: _Share) -> Iterator[str]:
-    """Yield how many failures do not count: their tasks have run again, or are gone."""
+    """Yield how many failures do not count, see `_once`."""
     if again := recent.failed - _once(recent, queue).failed:
         yield ngettext(
-            "%(count)s failure is of a task that was retried or deleted since.",
-            "%(count)s failures are of tasks that were retried or deleted since.",
+            "%(count)s failure is not counted: the task was retried or deleted since, or never ran.",
+            "%(count)s failures are not counted: the tasks were retried or deleted since, or never ran.",
             again,
         ) % {"count": number(again)}
 

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 #: Seconds between two rounds, before the first one of a process without tasks, and the lease of the active process.
 ROUND_S, FIRST_ROUND_S, LEASE_S = 15.0, 2.0, 45.0
-#: Seconds after the start of a process in which pages expect its first round.
-STARTING_S = 30
+#: Seconds after which another start is announced.
+STARTED_AGAIN_S = 600
 #: Seconds that a process which stops waits for the release of its lease.
 STOP_S = 1.0
 #: Seconds for which Redis must be away until the process that was active announces it, and between its tries meanwhile.
@@ -87,24 +87,28 @@ class ProblemWatcher:
 
     def round(self) -> None:
         """Watch once, if this process is the active one."""
-        started_at = time.time()
+        away_since: float | None = time.time()  # a server that hangs has not replied since
         try:
             self.is_active = self._take_lease()
+            away_since = None
             if self.is_active:
                 from django_redis_components.dashboard.problems import rounds  # the others need none of it
 
                 self._held = rounds.watch(self._using, self._held, self._take_lease)
             self._end_outage()
         except (RedisError, RedisComponentsError) as exc:
-            self._announce_outage(exc, started_at)
+            self._announce_outage(exc, away_since or time.time())
 
     def next_round_s(self) -> float:
         """Return the seconds until the next round."""
-        return random.uniform(0.8, 1.0) * (ROUND_S if self._away_since is None else AWAY_ROUND_S)
+        return random.uniform(0.8, 1.0) * (AWAY_ROUND_S if self._away_since is not None and self.is_active else ROUND_S)
 
     def _run(self) -> None:
         errors = RepeatedErrorLog(logger, "The watching thread")
-        self._announce_start()
+        try:
+            self._announce_start()
+        except BaseException as exc:  # noqa: BLE001 - as below
+            errors.failed(exc)
         pause_s = random.uniform(0.8, 1.0) * ROUND_S if self._runs_tasks else random.uniform(0.1, 1.0) * FIRST_ROUND_S
         while not self._stopped.wait(pause_s):
             try:
@@ -117,10 +121,13 @@ class ProblemWatcher:
             pause_s = self.next_round_s()
 
     def _announce_start(self) -> None:
-        """Have pages know that this process watches, which its first round shows only later."""
+        """Have pages know that this process watches, which its first round shows only later.
+
+        Processes that die before it and are started again are not announced again: nothing watches then.
+        """
         try:
-            key = keyspace.key("starting", self._using)
-            connections.client(self._using).execute(Command("SET", key, self.id, "EX", STARTING_S, retry=True))
+            key, now = keyspace.key("starting", self._using), f"{time.time():.3f}"
+            connections.client(self._using).execute(Command("SET", key, now, "NX", "EX", STARTED_AGAIN_S, retry=True))
         except (RedisError, RedisComponentsError) as exc:
             logger.debug("The start of the watching process was not announced: %s", exc)
 
@@ -138,14 +145,14 @@ class ProblemWatcher:
             client.execute(Command("PEXPIRE", key, milliseconds, retry=True))
         return True
 
-    def _announce_outage(self, error: Exception, started_at: float) -> None:
+    def _announce_outage(self, error: Exception, away_since: float) -> None:
         """Announce that Redis is away, if this process was the active one: no other may know it.
 
         Args:
-            started_at: when the round started that failed. A server that hangs has not replied since.
+            away_since: when the server may first have been away.
         """
         now = time.time()
-        self._away_since = self._away_since or started_at
+        self._away_since = self._away_since or away_since
         if self.is_active and self._outage is None and now - self._away_since >= AWAY_AFTER_S:
             from django_redis_components.dashboard.problems import rounds
 

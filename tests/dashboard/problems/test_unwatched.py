@@ -11,8 +11,8 @@ import pytest
 from django.test import Client
 
 from django_redis_components.dashboard.problems import keyspace
-from django_redis_components.dashboard.problems.facts import UNWATCHED_S
-from django_redis_components.dashboard.problems.watcher import STARTING_S, ProblemWatcher
+from django_redis_components.dashboard.problems.facts import STARTING_S, UNWATCHED_S
+from django_redis_components.dashboard.problems.watcher import STARTED_AGAIN_S, ProblemWatcher
 from tests.dashboard.problem_rows import set_option
 from tests.dashboard.problems.support import PAGE
 from tests.dashboard.support import URL, client_of, text_of
@@ -53,7 +53,24 @@ def test_process_that_has_started_is_known_before_its_first_round(
 
     eventually(lambda: pages_with_line(root) == [])
     watcher.stop()
-    assert 0 < redis_server.raw.ttl(keyspace.key("starting")) <= STARTING_S
+    assert 0 < redis_server.raw.ttl(keyspace.key("starting")) <= STARTED_AGAIN_S
+
+
+@pytest.mark.parametrize("word", ["", "of another program"])
+def test_start_that_was_long_ago_is_no_watch_and_is_not_announced_again(
+    word: str, redis_server: Store, root: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As that of processes that die before their first round and are started again."""
+    monkeypatch.setattr(ProblemWatcher, "round", lambda _watcher: None)
+    redis_server.raw.set(keyspace.key("starting"), word or time.time() - STARTING_S - 1, ex=STARTED_AGAIN_S)
+    sent = redis_server.raw.info("commandstats")["cmdstat_set"]["calls"]
+
+    watcher = ProblemWatcher("default", runs_tasks=True)
+    watcher.start()
+
+    eventually(lambda: redis_server.raw.info("commandstats")["cmdstat_set"]["calls"] > sent)
+    watcher.stop()
+    assert pages_with_line(root) == [URL, PAGE]
 
 
 @pytest.mark.parametrize(("before_s", "pages"), [(0.0, []), (UNWATCHED_S + 5, [URL, PAGE])])

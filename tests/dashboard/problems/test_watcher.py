@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from django.core import mail
 from django.core.mail import EmailMessage
 from django.test import Client
 from django.utils.translation import gettext_lazy
+from redis.exceptions import ConnectionError
 
 from django_redis_components.analytics import SignIns
 from django_redis_components.core.client import connections
@@ -409,8 +411,10 @@ def test_loss_names_the_keys_of_other_components(own_server: Store) -> None:
     [lost] = [each for each in viewer.get(URL, {"format": "json"}).json()["problems"] if each["code"] == "data_lost"]
     assert set(keys) == {"search", "analytics"}
     named = f"analytics {keys['analytics']}, search {keys['search']}"
-    assert lost["text"].endswith(f" It held 0 tasks in 0 queues. Keys of other components: {named}.")
-    assert "rebuild_search" in lost["advice"]
+    assert lost["text"].endswith(f", without a restart. Keys of other components: {named}.")
+    assert lost["advice"].endswith(
+        " runs FLUSHDB. Restore a backup. Fill indexes again with rebuild_search and rebuild_autocomplete."
+    )
 
 
 def test_deleting_the_last_task_is_no_loss(redis_server: Store) -> None:
@@ -509,6 +513,57 @@ def test_server_that_hangs_is_away_since_the_round_that_waits_for_it(
     outage = [event for event, code in hooks.events() if code.startswith("redis_")]
     assert outage == ["started", "resolved"]
     assert [code for code in resolved_codes() if code.startswith("redis_")]
+
+
+def test_thread_survives_whatever_the_announcement_of_its_start_raises(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors = iter([OSError("no descriptor is left")])
+
+    def client(using: str) -> Any:
+        for error in errors:
+            raise error
+        return real(using)
+
+    real = connections.client
+    monkeypatch.setattr(watcher_module, "FIRST_ROUND_S", 0.1)
+    monkeypatch.setattr(connections, "client", client)
+    watcher = ProblemWatcher("default")
+
+    watcher.start()
+
+    eventually(lambda: redis_server.raw.exists(keyspace.key("facts")))
+    watcher.stop()
+
+
+def test_long_round_that_fails_at_its_end_is_no_outage_of_its_length(
+    hooks: Hooks, redis_server: Store, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notify(settings, WEBHOOKS=[hooks.url])
+    now = [time.time()]
+
+    def fail(*_: object) -> None:
+        now[0] += 100
+        raise ConnectionError("closed")
+
+    monkeypatch.setattr(rounds_module, "watch", fail)
+    monkeypatch.setattr(watcher_module, "time", SimpleNamespace(time=lambda: now[0]))
+
+    ProblemWatcher("default").round()
+
+    assert hooks.events() == []
+
+
+def test_only_the_active_process_asks_a_server_often_that_is_away(own_server: Store) -> None:
+    active, standby = ProblemWatcher("default"), ProblemWatcher("default")
+    for watcher in (active, standby):
+        watcher.round()
+    own_server.servers[0].stop()
+
+    for watcher in (active, standby):
+        watcher.round()
+
+    assert active.next_round_s() <= watcher_module.AWAY_ROUND_S < standby.next_round_s()
 
 
 def test_check_of_the_site_that_raises_hides_no_other_problem(unserved: None) -> None:

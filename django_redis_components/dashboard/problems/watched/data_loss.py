@@ -24,8 +24,6 @@ from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOvervie
 
 #: Seconds for which a loss is a problem: 7 days. An acknowledgment silences it before.
 REPORTED_S = 7 * 86_400
-
-
 #: Components whose keys are counted: their data are no tasks, and not what a lease or a limit holds for a moment.
 COUNTED = ("search", "autocomplete", "messaging", "analytics", "bloom", "files", "aggregation", "geoip")
 
@@ -36,9 +34,9 @@ def held_data(
     """Return what the server holds now.
 
     Args:
-        memory: what the check of the memory has measured.
         before: what it held.
         is_lost: whether the server has lost the note of it.
+        memory: what the check of the memory has measured.
     """
     run_id, now = overview.server.get("run_id", ""), overview.at.timestamp()
     tasks = sum(queue.ready + queue.scheduled + queue.running + queue.failed for queue in overview.queues)
@@ -70,30 +68,40 @@ def find(loss: Any, facts: ProblemFacts) -> Iterator[Problem]:
     """Yield a problem if the data was lost lately."""
     if loss is None:
         return
-    tasks = ngettext("%(count)s task", "%(count)s tasks", loss["tasks"]) % {"count": number(loss["tasks"])}
-    queues = ngettext("%(count)s queue", "%(count)s queues", loss["queues"]) % {"count": number(loss["queues"])}
     at = formats.timestamp(datetime.fromtimestamp(loss["at"], UTC), facts.at).text
     is_off = facts.queues is not None and facts.queues.server.get("aof_enabled") == "0"
     command = "redis-cli CONFIG SET appendonly yes" if loss["is_restart"] and is_off else ""
     template = (
-        _("Redis lost all data in a restart before %(time)s. It held %(tasks)s in %(queues)s.")
+        _("Redis lost all data in a restart before %(time)s.")
         if loss["is_restart"]
-        else _("All data in Redis was deleted before %(time)s, without a restart. It held %(tasks)s in %(queues)s.")
+        else _("All data in Redis was deleted before %(time)s, without a restart.")
     )
-    text = template % {"time": at, "tasks": tasks, "queues": queues}
-    if keys := loss.get("keys"):
-        named = ", ".join(f"{name} {number(count)}" for name, count in sorted(keys.items()))
-        text = _("%(text)s Keys of other components: %(keys)s.") % {"text": text, "keys": named}
+    text = " ".join([template % {"time": at}, *_held(loss)])
     advice = " ".join(_advice(loss, is_off=bool(command)))
     yield Problem("data_lost", text, advice, command, "critical")
+
+
+def _held(loss: Any) -> Iterator[str]:
+    if loss["tasks"]:
+        tasks = ngettext("%(count)s task", "%(count)s tasks", loss["tasks"]) % {"count": number(loss["tasks"])}
+        queues = ngettext("%(count)s queue", "%(count)s queues", loss["queues"]) % {"count": number(loss["queues"])}
+        yield _("It held %(tasks)s in %(queues)s.") % {"tasks": tasks, "queues": queues}
+    if keys := loss.get("keys"):
+        named = ", ".join(f"{name} {number(count)}" for name, count in sorted(keys.items()))
+        yield _("Keys of other components: %(keys)s.") % {"keys": named}
 
 
 def _advice(loss: Any, *, is_off: bool) -> Iterator[str]:
     if not loss["is_restart"]:
         yield _("FLUSHALL or FLUSHDB deleted all keys; cache.clear() runs FLUSHDB.")
-    yield ngettext(
-        "Restore a backup, or enqueue the task again.", "Restore a backup, or enqueue the tasks again.", loss["tasks"]
-    )
+    if loss["tasks"]:
+        yield ngettext(
+            "Restore a backup, or enqueue the task again.",
+            "Restore a backup, or enqueue the tasks again.",
+            loss["tasks"],
+        )
+    else:
+        yield _("Restore a backup.")
     if {"search", "autocomplete"} & loss.get("keys", {}).keys():
         yield _("Fill indexes again with rebuild_search and rebuild_autocomplete.")
     if is_off:
