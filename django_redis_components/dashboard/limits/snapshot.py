@@ -18,7 +18,7 @@ from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
 from django_redis_components.dashboard.clients import queue_shard
 from django_redis_components.dashboard.outages import SnapshotFailed
-from django_redis_components.dashboard.shard_reads import read_all_counts
+from django_redis_components.dashboard.snapshot import read_snapshot
 from django_redis_components.ratelimits import Decision, RateLimit, RateLimitPolicy
 from django_redis_components.ratelimits.hit_counts import LimitCounts, digest_of, read_counts
 from django_redis_components.ratelimits.limit import block_flow, limits_flow, read_flow, reset_flow, unblock_flow
@@ -80,11 +80,10 @@ def read(limit_id: str, key: str, *, shows_keys: bool) -> LimitSnapshot:
     Raises:
         SnapshotFailed: Redis cannot be read.
     """
-    cost = Cost()
-    limits, deploys, failure_counts = _read(conf.settings().dashboard.using, _limits_and_marks(), cost)
+    first = read_snapshot(_limits_and_deploys())
+    (limits, deploys), cost = first.value, first.cost
     limit = limits.get(limit_id)
-    endpoint = connections.endpoint(clients.queue_alias())
-    decision, address, is_cluster = None, str(endpoint), endpoint.kind == "cluster"
+    decision, address, is_cluster = None, first.address, first.is_cluster
     if limit is not None and key:
         decision, address, is_cluster = _peek(limit, key, cost)
     counts, has_all_counts = _read_counts(list(limits.values())[:MAX_COUNTED], limit, cost)
@@ -104,7 +103,7 @@ def read(limit_id: str, key: str, *, shows_keys: bool) -> LimitSnapshot:
         has_all_counts=has_all_counts,
         shows_keys=shows_keys,
         deploys=deploys,
-        failure_counts=failure_counts,
+        failure_counts=first.failure_counts,
     )
 
 
@@ -117,10 +116,9 @@ def read_limits() -> dict[str, RateLimit]:
     return _read(conf.settings().dashboard.using, limits_flow(), Cost())
 
 
-def _limits_and_marks() -> Flow[tuple[dict[str, RateLimit], list[Deploy], FailureCounts | None]]:
-    """Read the limits, the deploys of the chart, and the counts of the tabs."""
-    limits, deploys, counts = yield from gather([limits_flow(), read_deploys(queue_shard()), read_all_counts()])
-    return limits.unwrap(), deploys.value or [], counts.value
+def _limits_and_deploys() -> Flow[tuple[dict[str, RateLimit], list[Deploy]]]:
+    limits, deploys = yield from gather([limits_flow(), read_deploys(queue_shard())])
+    return limits.unwrap(), deploys.value or []
 
 
 def peek(limit: RateLimit, key: str) -> Decision:

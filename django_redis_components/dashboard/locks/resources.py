@@ -56,7 +56,8 @@ class Resource:
 
     def lease_kind(self) -> ScriptedKind:
         """Return what makes the requests about it."""
-        return all_kinds()[self.kind].named(self.name, self.group)
+        kinds = (kind for component in COMPONENTS for kind in kinds_of(component))  # not `all_kinds`: it imports all
+        return next(kind for kind in kinds if kind.slug == self.kind).named(self.name, self.group)
 
 
 def resource_of_key(key: str) -> Resource | None:
