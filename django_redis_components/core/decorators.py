@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from types import CoroutineType
 from typing import Any, Literal, ParamSpec, Protocol, Self, TypeVar, cast, get_args
 
 from asgiref.sync import iscoroutinefunction
@@ -88,33 +89,24 @@ def refuse_coroutine_function(func: object, what: str) -> None:
         )
 
 
+#: Why a function in a context may not return an awaitable.
+_NOT_AWAITED = (
+    "its body would run after the context has exited. A decorator of an async function must itself be an async"
+    " function, or pass inspect.iscoroutinefunction() (see inspect.markcoroutinefunction)"
+)
+
+
 def refuse_awaitable(value: object, func: Callable[..., Any], why: str) -> None:
     """Raise for a return value that the caller cannot await.
 
     Raises:
         TypeError: the value is awaitable.
     """
-    if not inspect.isawaitable(value):
+    if not hasattr(type(value), "__await__"):  # `isinstance` reads `__class__`: that of a lazy object evaluates it
         return
-    if inspect.iscoroutine(value):
+    if type(value) is CoroutineType:
         value.close()  # or Python warns that it was never awaited
     raise TypeError(f"{function_name(func)}() must be awaited: {why}.")
-
-
-def _completed(value: R, func: Callable[..., Any]) -> R:
-    """Return what a function has returned, unless it is a coroutine.
-
-    Raises:
-        TypeError: its body would run after the context has exited.
-    """
-    if inspect.iscoroutine(value):
-        value.close()  # or Python warns that it was never awaited
-        raise TypeError(
-            f"{function_name(func)}() returned a coroutine, whose body would run after the context has exited. A"
-            " decorator of an async function must itself be an async function, or pass inspect.iscoroutinefunction()"
-            " (see inspect.markcoroutinefunction)."
-        )
-    return value
 
 
 def run_in_context(
@@ -145,7 +137,9 @@ def run_in_context(
         try:
             with make(args, kwargs):  # not an ExitStack: see `leasing.context_managers`
                 has_entered = True
-                return _completed(func(*args, **kwargs), func)
+                value = func(*args, **kwargs)
+                refuse_awaitable(value, func, _NOT_AWAITED)
+                return value
         except conflict_error as exc:
             if has_entered:
                 raise

@@ -126,8 +126,15 @@ class LuaScript:
         """SHA-1 of the source: the server's name for the script."""
         return hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest()
 
+    def __copy__(self) -> LuaScript:
+        """It never changes."""
+        return self
+
+    def __deepcopy__(self, memo: object) -> LuaScript:
+        return self
+
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle and copy it by its declaration: objects of the site have calls of scripts, and may go to a process."""
+        """Pickle it by its declaration: objects of the site have calls of scripts, and may go to another process."""
         options = {"idempotent": self.idempotent, "reads_only": self.reads_only, "kind": self.kind}
         return _declared, (self.component, self.name, self.keys, self.args, {**options, "legend": self._legend})
 
@@ -168,10 +175,17 @@ class LuaScript:
         return f"{self!r} is missing {', '.join(sorted(self._names - names))}: {expected}"
 
 
+#: Scripts that were unpickled, which compose their text once.
+_unpickled: dict[tuple[str, str, str, bool], LuaScript] = {}
+
+
 def _declared(
     component: str, name: str, keys: tuple[str, ...], args: tuple[str, ...], options: dict[str, Any]
 ) -> LuaScript:
-    return LuaScript(component, name, keys=keys, args=args, **options)
+    of_kind = component, name, options["kind"], options["reads_only"]
+    return _unpickled.get(of_kind) or _unpickled.setdefault(
+        of_kind, LuaScript(component, name, keys=keys, args=args, **options)
+    )
 
 
 def guard_key(key: Any) -> str:

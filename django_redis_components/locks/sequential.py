@@ -133,7 +133,7 @@ class SequentialQueue(WaitQueue):
                     wait.is_acquired = True
                     return True
                 left_s = deadline_at - time.monotonic()
-                late_grants += bool(acquisition.late_for)
+                late_grants = late_grants + 1 if acquisition.late_for else 0
                 if left_s <= 0 or late_grants == LATE_REPLIES:
                     return False
                 wait.start()

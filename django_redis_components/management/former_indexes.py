@@ -67,7 +67,7 @@ def count_former(client: SyncClient, progress: Callable[[int], object]) -> dict[
     new: Counter[tuple[str, str]] = Counter()
     for found in _keys_of_indexes(client, progress):
         former.update(index for index, is_former, _ in found if is_former)
-        new.update((index.component, index.name) for index, is_former, _ in found if not is_former)
+        new.update((index.component, index.name) for index, _, _ in found if index.stored == index.reads)
     return {each: KeyCounts(former[each], new[each.component, each.name]) for each in sorted(former)}
 
 

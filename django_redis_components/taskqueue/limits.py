@@ -153,6 +153,8 @@ def key_of_call(
         name: of the task, for errors.
     """
     made: Any = template_of(key, func, what).format(tuple(args), kwargs)
+    if isinstance(made, UnknownResult):
+        str(made)  # raises
     if not isinstance(made, str | int):
         raise TypeError(f"The {what} of {name} is {short_repr(made)}: expected text or an integer.")
     text = plain_text(made) if is_text(made) else str(made)
@@ -163,38 +165,23 @@ class UnknownResult:
     """Stands for the result of an earlier task among the arguments that keys are made of.
 
     The key of a limit or a group is made when a flow is sent. A key that uses the result must not be made of another
-    argument, so each use of it raises.
+    argument, so its text, attributes, comparisons and numbers raise. `is` and `isinstance` cannot.
     """
 
     __slots__ = ("_name",)
-    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def __format__(self, specification: str) -> str:
-        raise self._error()
-
-    def __str__(self) -> str:
-        raise self._error()
-
-    def __bool__(self) -> bool:
-        raise self._error()
-
-    def __eq__(self, other: object) -> bool:
-        raise self._error()
-
-    def __getitem__(self, key: object) -> Any:
-        raise self._error()
-
-    def __getattr__(self, name: str) -> Any:
-        raise self._error()
-
-    def _error(self) -> InvalidTask:
-        return InvalidTask(
+    def _raise(self, *_: object) -> Any:
+        raise InvalidTask(
             f"{self._name} gets the result of an earlier task as its first argument. Its keys (of concurrency, rate,"
             " fair or batch) are made when the flow is sent, before there is a result: use other arguments."
         )
+
+    __str__ = __repr__ = __format__ = __bool__ = __hash__ = __eq__ = __ne__ = _raise
+    __lt__ = __le__ = __gt__ = __ge__ = __len__ = __iter__ = __contains__ = __getitem__ = __getattr__ = _raise
+    __int__ = __float__ = __index__ = __add__ = __radd__ = __mod__ = __and__ = __floordiv__ = _raise
 
 
 def arguments_of_keys(name: str, args: Sequence[Any], gets_result: bool) -> Sequence[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import socket
 import socketserver
 import threading
@@ -95,6 +96,26 @@ def test_bytes_that_are_no_reply_are_an_invalid_response(
             redis.InvalidResponse, match=rf"^127\.0\.0\.1:{port} .* does not answer as a Redis server: "
         ):
             drive.ask(request_)
+
+
+class Unpaid(ValueError):
+    pass
+
+
+def test_error_of_a_signal_handler_is_not_one_of_the_reply(settings: Any) -> None:
+    def handle(*_: object) -> None:
+        raise Unpaid
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # it accepts connections, and never answers
+        point(settings, f"redis://127.0.0.1:{silent.getsockname()[1]}")
+        before = signal.signal(signal.SIGALRM, handle)
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        try:
+            with pytest.raises(Unpaid):
+                connections.client().execute(Read("PING"))
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,22 @@ def test_replies_that_are_always_late_are_refused(redis_server: Store, make_excl
 TOO_SHORT_S = 0.001
 
 
+def test_late_replies_are_counted_in_succession(redis_server: Store) -> None:
+    late, refused = [5, 0], [0, 10]
+    steps = Steps(flow_of(Lock("stock", timeout=TOO_SHORT_S)))
+
+    for reply in (late, late, refused, late, late, refused, late, late):
+        while not steps.wants("acquire"):
+            steps.send(None)  # it waits
+        steps.send(reply)
+    assert steps.wants("acquire")
+
+    steps.send(late)
+
+    assert not steps.wants("acquire")
+    assert finished(steps) is False
+
+
 def test_block_whose_lease_is_over_at_the_reply_says_so(redis_server: Store, make: Make) -> None:
     text = r"too late, and released: Redis answered after the lease of 0\.001 s had expired\.$"
 

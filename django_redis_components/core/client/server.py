@@ -72,6 +72,13 @@ def require_supported(info: ServerInfo, address: str) -> None:
 
 def explain_error(error: RedisError, endpoint: Endpoint) -> RedisError:
     """Return the error; if wrong settings cause it, with the setting to change."""
+    explained = _explained(error, endpoint)
+    if explained is not error:
+        explained.__cause__ = error.__cause__ or error
+    return explained
+
+
+def _explained(error: RedisError, endpoint: Endpoint) -> RedisError:
     setting = f'REDIS_COMPONENTS["CONNECTIONS"]["{endpoint.alias}"]'
     if setting in str(error):
         return error

@@ -46,6 +46,15 @@ MAX_CONNECTS = 3
 _sync_connections: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
+def _is_of_reply(error: Exception) -> bool:
+    """Return whether reading a reply has raised an error, and not a signal handler of the site meanwhile."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    module = traceback.tb_frame.f_globals.get("__name__", "") if traceback else ""
+    return module.startswith(("redis.", f"{__name__.rpartition('.')[0]}."))
+
+
 class _BaseConnection:
     """What both connections share.
 
@@ -85,6 +94,8 @@ class _BaseConnection:
             return error  # such as BusyLoadingError, which is a reply
         address = self._redis_connection._host_error()
         if isinstance(error, MALFORMED) and not isinstance(error, OSError):  # an error of TLS may be both
+            if not _is_of_reply(error):
+                raise error
             return InvalidResponse(f"{type(error).__name__}: {error}")
         if isinstance(error, TimeoutError | builtins.TimeoutError):
             return TimeoutError(f"{address} did not answer within {self._redis_connection.socket_timeout:g} s.")

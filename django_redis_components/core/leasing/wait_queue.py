@@ -235,6 +235,8 @@ class _Attempt:
                 acquisition.late_for = ""
                 kind.refuse(acquisition, reply)
                 return None
+            else:
+                grants = 0
         yield from self.abandon()
         return None
 

@@ -202,7 +202,17 @@ def test_keys_of_a_limit_and_a_group_are_made_behind_the_result(redis_server: St
     assert [keys_of(each) for each in flow.results[1:]] == [[b"7"] * 3, [b"8"] * 3]
 
 
-USES: dict[str, Any] = {"template": "{a}", "attribute": "{a.real}", "function": lambda a, b: f"{a}"}
+USES: dict[str, Any] = {
+    "template": "{a}",
+    "attribute": "{a.real}",
+    "representation": "{a!r}",
+    "function": lambda a, b: f"{a}",
+    "itself": lambda a, b: a,
+    "largest": lambda a, b: str(max(a, b)),
+    "sum": lambda a, b: str(a + b),
+    "comparison": lambda a, b: "big" if a > b else "small",
+    "hash": lambda a, b: {a: "x"}[a],
+}
 
 
 @pytest.mark.parametrize("key", USES)
