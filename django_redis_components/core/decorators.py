@@ -96,16 +96,16 @@ _NOT_AWAITED = (
 )
 
 
-def refuse_awaitable(value: object, func: Callable[..., Any], why: str) -> None:
-    """Raise for a return value that the caller cannot await.
+def refuse_awaitable(value: R, func: Callable[..., Any], why: str) -> R:
+    """Return the value that a function has returned, unless the caller had to await it.
 
     Raises:
         TypeError: the value is awaitable.
     """
     if not hasattr(type(value), "__await__"):  # `isinstance` reads `__class__`: that of a lazy object evaluates it
-        return
+        return value
     if type(value) is CoroutineType:
-        value.close()  # or Python warns that it was never awaited
+        cast("CoroutineType[Any, Any, Any]", value).close()  # or Python warns that it was never awaited
     raise TypeError(f"{function_name(func)}() must be awaited: {why}.")
 
 
@@ -137,9 +137,7 @@ def run_in_context(
         try:
             with make(args, kwargs):  # not an ExitStack: see `leasing.context_managers`
                 has_entered = True
-                value = func(*args, **kwargs)
-                refuse_awaitable(value, func, _NOT_AWAITED)
-                return value
+                return refuse_awaitable(func(*args, **kwargs), func, _NOT_AWAITED)
         except conflict_error as exc:
             if has_entered:
                 raise

@@ -9,6 +9,7 @@ Keys: ``<base>:<key>``, ``<base>:<key>:<name>`` and, of a queue, ``<base>:q:<que
 
 from __future__ import annotations
 
+from django_redis_components.core.names import dotted_path
 from django_redis_components.taskqueue.exceptions import ParentFailed
 from django_redis_components.taskqueue.states import Outcome, OutcomeCounter, State
 
@@ -398,7 +399,7 @@ class ErrorPath:
     """Paths of the exceptions that scripts store as errors of tasks."""
 
     #: The task depends on one that cannot succeed any more.
-    parent_failed = f"{ParentFailed.__module__}.{ParentFailed.__qualname__}"
+    parent_failed = dotted_path(ParentFailed)
 
 
 #: The names by which Lua reads the classes.

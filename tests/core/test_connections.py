@@ -222,6 +222,12 @@ def tls_port(start_server: Start, certificate: Path) -> int:
     raise AssertionError("no free port for TLS")
 
 
+def test_host_that_no_name_server_knows_is_named(settings: Any, drive: Driver) -> None:
+    point(settings, "redis://a..b:6379/0")
+    with pytest.raises(NotConnected, match=r"a\.\.b:6379: .*label (empty|too long)"):
+        round_trip(drive)
+
+
 def test_client_connects_over_tls_and_verifies_the_certificate(
     tls_port: int, certificate: Path, settings: Any, drive: Driver
 ) -> None:

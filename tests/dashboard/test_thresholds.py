@@ -67,9 +67,12 @@ def failure_rate(client: Client) -> str:
     return found.removeprefix(' class="').rstrip('"')
 
 
+def overview_of(**changed: str) -> TaskQueueOverview:
+    return TaskQueueOverview(NOW, [], [], None, None, server=HEALTHY | changed)
+
+
 def found_in(watched: Any = None, **changed: str) -> list[Problem]:
-    overview = TaskQueueOverview(NOW, [], [], None, None, server=HEALTHY | changed)
-    return list(server_problems(overview, watched or {}))
+    return list(server_problems(overview_of(**changed), watched or {}))
 
 
 def test_failures_are_critical_from_twice_the_failure_rate(redis_server: Store, viewer: Client) -> None:
@@ -328,9 +331,9 @@ def test_start_of_a_server_that_stores_nothing_is_one_problem() -> None:
     fresh["rdb_changes_since_last_save"] = "0"
 
     assert found_in({"persistence": ""}, **fresh) == [], "no_persistence says it"
-    assert started_empty(fresh) == "Redis started 5 s ago without data."
-    assert started_empty(fresh | {"rdb_last_load_keys_loaded": "7"}) == ""
-    assert started_empty(fresh | {"uptime_in_seconds": "600"}) == ""
+    assert started_empty(overview_of(**fresh), {}) == "Redis started 5 s ago without data."
+    assert started_empty(overview_of(**fresh | {"rdb_last_load_keys_loaded": "7"}), {}) == ""
+    assert started_empty(overview_of(**fresh | {"uptime_in_seconds": "600"}), {}) == ""
     assert [each.code for each in found_in({"persistence": "3600 1"}, **fresh)] == ["restarted"]
 
 
@@ -340,9 +343,11 @@ def test_start_of_a_server_that_stores_nothing_is_one_problem() -> None:
 def test_start_that_lost_data_is_one_problem(before_s: int, is_restart: bool, is_of_this_start: bool) -> None:
     loss = {"at": NOW.timestamp() - before_s, "queues": 1, "tasks": 30, "is_restart": is_restart}
 
-    found = found_in({"data_loss": loss}, uptime_in_seconds="5", aof_enabled="0", rdb_last_load_keys_loaded="0")
+    empty = {"uptime_in_seconds": "5", "aof_enabled": "0", "rdb_last_load_keys_loaded": "0"}
+    found = found_in({"data_loss": loss}, **empty)
 
     assert ("restarted" not in [each.code for each in found]) is is_of_this_start, "data_lost says it"
+    assert (started_empty(overview_of(**empty), {"data_loss": loss}) == "") is is_of_this_start, "nor no_persistence"
 
 
 def test_start_of_the_server_is_not_shown_as_a_snapshot() -> None:

@@ -25,12 +25,12 @@ from typing import Any
 from hiredis import PushNotification
 from redis._parsers.hiredis import NOT_ENOUGH_DATA
 from redis._parsers.socket import SERVER_CLOSED_CONNECTION_ERROR
-from redis.exceptions import ConnectionError, InvalidResponse, RedisError, ResponseError, TimeoutError
+from redis.exceptions import ConnectionError, RedisError, ResponseError, TimeoutError
 
 from django_redis_components.core.client.budget import budget_left_s, spend
 from django_redis_components.core.client.encoding import pack, pack_many
 from django_redis_components.core.client.event_loops import PART_S, abort, finish, has_arrived, shorter_timeouts
-from django_redis_components.core.client.exceptions import MALFORMED, READ_ERRORS, NotConnected
+from django_redis_components.core.client.exceptions import MALFORMED, READ_ERRORS, NotConnected, invalid_response
 from django_redis_components.core.client.kernel_timeout import set_kernel_timeout
 from django_redis_components.core.protocol import CommandArgs
 
@@ -44,15 +44,6 @@ MIN_PART_S = 0.001
 MAX_CONNECTS = 3
 #: redis-py's connections of the threads of this process: free, in use, or about to be opened.
 _sync_connections: weakref.WeakSet[Any] = weakref.WeakSet()
-
-
-def _is_of_reply(error: Exception) -> bool:
-    """Return whether reading a reply has raised an error, and not a signal handler of the site meanwhile."""
-    traceback = error.__traceback__
-    while traceback is not None and traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    module = traceback.tb_frame.f_globals.get("__name__", "") if traceback else ""
-    return module.startswith(("redis.", f"{__name__.rpartition('.')[0]}."))
 
 
 class _BaseConnection:
@@ -78,7 +69,7 @@ class _BaseConnection:
 
     def connect_error(self, error: Exception) -> RedisError:
         """Return `NotConnected` for an error while connecting, unless the error says more."""
-        if type(error) not in (ConnectionError, TimeoutError):
+        if type(error) not in (ConnectionError, TimeoutError, UnicodeError, UnicodeEncodeError):  # of no host's name
             return self.redis_error(error)
         address, text = self._redis_connection._host_error(), str(error)
         return NotConnected(text if address in text else f"{address}: {text}")
@@ -94,9 +85,7 @@ class _BaseConnection:
             return error  # such as BusyLoadingError, which is a reply
         address = self._redis_connection._host_error()
         if isinstance(error, MALFORMED) and not isinstance(error, OSError):  # an error of TLS may be both
-            if not _is_of_reply(error):
-                raise error
-            return InvalidResponse(f"{type(error).__name__}: {error}")
+            return invalid_response(error)
         if isinstance(error, TimeoutError | builtins.TimeoutError):
             return TimeoutError(f"{address} did not answer within {self._redis_connection.socket_timeout:g} s.")
         return ConnectionError(f"{address}: {str(error) or type(error).__name__}")

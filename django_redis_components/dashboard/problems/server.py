@@ -61,18 +61,18 @@ def _restart(info: Mapping[str, str], overview: TaskQueueOverview, watched: Mapp
     elif _has_loaded(info):
         advice = _("The append-only file is off: changes after the last snapshot are lost. Turn it on:")
         yield Problem("restarted", text, advice, command, "critical")
-    elif not _has_lost(overview, uptime_s, watched.get("data_loss")) and watched.get("persistence") != "":
-        text = started_empty(info)
+    elif watched.get("persistence") != "" and (text := started_empty(overview, watched)):
         advice = _("The append-only file is off: a restart loses what no snapshot has saved. Turn it on:")
         yield Problem("restarted", text, advice, command)
 
 
-def started_empty(info: Mapping[str, str]) -> str:
-    """Return a sentence about a server that has started lately without data; no process need know whether it had any.
+def started_empty(overview: TaskQueueOverview, watched: Mapping[str, Any]) -> str:
+    """Return a sentence about a server that has started lately without data. It is empty for others.
 
-    It is empty for others.
+    It is so, too, if a process knows what data the server had: that is a problem of its own (`data_lost`).
     """
-    if (uptime_s := _recent_uptime_s(info)) is None or _has_loaded(info):
+    uptime_s = _recent_uptime_s(overview.server)
+    if uptime_s is None or _has_loaded(overview.server) or _has_lost(overview, uptime_s, watched.get("data_loss")):
         return ""
     return _("Redis started %(age)s ago without data.") % {"age": formats.age(uptime_s)}
 
@@ -90,7 +90,7 @@ def _has_loaded(info: Mapping[str, str]) -> bool:
 
 
 def _has_lost(overview: TaskQueueOverview, uptime_s: int, loss: Any) -> bool:
-    """Return whether the server has lost its data in this start, which is a problem of its own (`data_lost`)."""
+    """Return whether the server has lost its data in this start."""
     return loss is not None and loss["is_restart"] and loss["at"] >= overview.at.timestamp() - uptime_s - 1
 
 

@@ -12,6 +12,7 @@ from django.db import transaction
 from redis.exceptions import RedisError
 
 from django_redis_components.core import serialization
+from django_redis_components.core.chunks import chunks
 from django_redis_components.core.protocol import Call, Flow
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import to_ms
@@ -239,8 +240,7 @@ def has_limit(result: TaskResult) -> bool:
 
 def in_chunks(followers: Sequence[int]) -> str:
     """Return the followers of a task as the scripts take them: with commas, in chunks with semicolons between."""
-    chunks = [followers[first : first + FOLLOWERS] for first in range(0, len(followers), FOLLOWERS)]
-    return ";".join(",".join(map(str, chunk)) for chunk in chunks)
+    return ";".join(",".join(map(str, chunk)) for chunk in chunks(followers, FOLLOWERS))
 
 
 def message_of(call: Any, metadata: dict[str, Any], task_id: str = "") -> tuple[TaskResult, TaskMessage]:

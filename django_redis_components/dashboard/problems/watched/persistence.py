@@ -25,7 +25,7 @@ def find(saves: Any, facts: ProblemFacts) -> Iterator[Problem]:
     """Yield a problem if nothing is written to disk. It is critical once there are queues: a new site loses nothing."""
     if saves == "" and facts.queues is not None and facts.queues.server.get("aof_enabled") == "0":
         text = _("Redis stores nothing on disk: a restart of the server deletes all tasks.")
-        text = " ".join(filter(None, [started_empty(facts.queues.server), text]))
+        text = " ".join(filter(None, [started_empty(facts.queues, facts.watched), text]))
         advice = _("Turn the append-only file on, in the server’s configuration file as well:")
         severity = "critical" if facts.queues.queues else "warning"
         yield Problem("no_persistence", text, advice, "redis-cli CONFIG SET appendonly yes", severity)

@@ -10,6 +10,7 @@ from typing import Any
 
 from django.utils.translation import ngettext
 
+from django_redis_components.core.chunks import chunks
 from django_redis_components.core.command_line import command_line
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard.formats import number
@@ -38,8 +39,7 @@ def read(facts: ProblemFacts) -> Flow[dict[str, Any]]:
     if overview is None:
         return {"queues": [], "more": 0}
     names = [queue.name for queue in overview.queues if queue.name not in overview.metrics]
-    for start in range(0, len(names), MAX_QUEUES):
-        chunk = names[start : start + MAX_QUEUES]
+    for chunk in chunks(names, MAX_QUEUES):
         metrics, arrivals = yield from read_traffic(facts.shard, chunk)
         part = _with_traffic(overview, metrics, arrivals)
         reported = {problem.queue for check in OF_TRAFFIC for problem in check(part)}
