@@ -30,7 +30,7 @@ from django_redis_components.taskqueue.flows.parents import (
     SUMMARY,
     Shape,
     has_inputs,
-    map_shape,
+    stored_parents,
 )
 from django_redis_components.taskqueue.flows.result import FlowResult
 from django_redis_components.taskqueue.middleware import pipeline
@@ -168,7 +168,7 @@ def _prepare_tasks(
     for number, node in numbered:
         metadata: dict[str, Any] = {}
         if node.inputs is not None:
-            inputs = map_shape(node.inputs, lambda parent: results[parent].id)
+            inputs = stored_parents(node.inputs, lambda parent: results[parent].id)
             metadata = inputs_of(graph, node, inputs, f"{flow_id}/{number}")
         elif number >= count and not node.call.immutable:
             metadata[FIRST_ERROR if number == count else SUMMARY] = flow_id
@@ -268,21 +268,21 @@ def message_of(call: Any, metadata: dict[str, Any], task_id: str = "") -> tuple[
 
 
 def _calls(shard: Shard, flow: FlowResult, tasks: _PreparedTasks, row: str, chunk: int = CHUNK) -> list[Call]:
-    chunks = list(chunked(tasks.parts, chunk))
+    parts = list(chunked(tasks.parts, chunk))
     return [
         ENQUEUE_FLOW(
             base=shard.base,
             flow_id=flow.id,
             tasks=len(flow.results),
-            last=int(some is chunks[-1]),
+            last=int(some is parts[-1]),
             ttl_ms=tasks.ttl_ms,
             failed_ttl_ms=to_ms(conf.settings().taskqueue.failed_ttl_s, "failed_ttl"),
             on_error=len(flow.results) if flow.on_error_result else "",
-            result_of=serialization.encode(flow.ends),
+            result_of=serialization.encode(flow.ends) if some is parts[-1] else "",
             row=row,
             nodes=[part for node in some for part in node],
         )
-        for some in chunks
+        for some in parts
     ]
 
 

@@ -15,8 +15,13 @@ from django_redis_components.taskqueue.json_codec import unpack
 from django_redis_components.taskqueue.record import TaskRecord
 from django_redis_components.taskqueue.shards import Shard
 
-#: Key in the metadata of a task: ids of its parents, in the shape of the argument.
+#: Key in the metadata of a task: ids of its parents, in the shape of the argument. Of many it has their numbers in the
+#: flow, see `_in_runs`: the ids alone would keep the server busy for longer than any other script of a flow.
 PARENTS = "parents"
+#: Parents of which a task has the ids.
+MAX_IDS = 5_000
+#: In the text of a run of numbers, which no id has.
+_RUN = "+"
 #: Key in the metadata of a task of which a parent may fail, or that receives a list: "flow/number".
 FLOW = "flow"
 #: In front of the id of a task, in place of its number in that text: a task that was added, whose number is not known.
@@ -119,6 +124,25 @@ def flatten(shape: Shape[A]) -> list[A]:
 def map_shape(shape: Shape[A], change: Callable[[A], B]) -> Shape[B]:
     """Apply a function to every value, keeping the shape."""
     return [map_shape(each, change) for each in shape] if isinstance(shape, list) else change(shape)
+
+
+def stored_parents(shape: Shape[int], id_of: Callable[[int], str]) -> Shape[str]:
+    """Return what a task stores of its parents, whose numbers are given: see `PARENTS`."""
+    is_large = len(flatten(shape)) > MAX_IDS
+    return _in_runs(shape) if isinstance(shape, list) and is_large else map_shape(shape, id_of)
+
+
+def _in_runs(shape: list[Shape[int]]) -> list[Shape[str]]:
+    """Return numbers in their shape, with "first+count" in place of each run of consecutive ones in a list."""
+    runs: list[Any] = []
+    for each in shape:
+        if isinstance(each, list):
+            runs.append(_in_runs(each))
+        elif runs and isinstance(runs[-1], range) and runs[-1].stop == each:
+            runs[-1] = range(runs[-1].start, each + 1)
+        else:
+            runs.append(range(each, each + 1))
+    return [f"{run.start}{_RUN}{len(run)}" if isinstance(run, range) else run for run in runs]
 
 
 def has_inputs(metadata: dict[str, Any]) -> bool:
@@ -236,9 +260,31 @@ def _with_added(shard: Shard, parents: Shape[str], flow_ref: str, added: int, ta
     return with_added(parents, by_member)
 
 
+def _ids_of_runs(shard: Shard, shape: list[Shape[str]], flow_id: str) -> Flow[list[Shape[str]]]:
+    """Return the ids of the tasks whose numbers `_in_runs` has written.
+
+    Raises:
+        ParentsLost: the flow is no longer in Redis.
+    """
+    ids: list[Shape[str]] = []
+    for each in shape:
+        if isinstance(each, list):
+            ids.append((yield from _ids_of_runs(shard, each, flow_id)))
+            continue
+        first, _, count = each.partition(_RUN)
+        for some in chunks(range(int(first), int(first) + int(count)), CHUNK):
+            nodes = yield Read("HMGET", shard.flow(flow_id), *some)
+            if None in nodes:
+                raise _flow_lost(flow_id)
+            ids += [node.decode().partition(" ")[0] for node in nodes]
+    return ids
+
+
 def _values(shard: Shard, metadata: dict[str, Any]) -> Flow[Any]:
     parents, flow_ref = metadata[PARENTS], metadata.get(FLOW, "")
     flow_id = flow_ref.rpartition("/")[0]
+    if isinstance(parents, list) and any(_RUN in each for each in flatten(parents)[:1]):
+        parents = yield from _ids_of_runs(shard, parents, flow_id)
     if flow_id:
         added, tasks = yield Read("HMGET", shard.flow(flow_id), FlowField.added, FlowField.tasks)
         if added is not None and isinstance(parents, list):
@@ -299,12 +345,16 @@ def _lost(task_id: str) -> ParentsLost:
     )
 
 
+def _flow_lost(flow_id: str) -> ParentsLost:
+    return ParentsLost(f"Flow {flow_id} is no longer in Redis: it was evicted or deleted.")
+
+
 def _summary(shard: Shard, flow_id: str) -> Flow[dict[str, Any]]:
     """Return how many tasks a flow has, and how many of them had failed when all had finished."""
     fields = (FlowField.tasks, FlowField.failed_at_end, FlowField.added)
     tasks, failed, added = yield Read("HMGET", shard.flow(flow_id), *fields)
     if tasks is None:
-        raise ParentsLost(f"Flow {flow_id} is no longer in Redis: it was evicted or deleted.")
+        raise _flow_lost(flow_id)
     failed = int(failed or 0)
     return {
         "flow_id": flow_id,
@@ -318,7 +368,7 @@ def _given(shard: Shard, flow_id: str) -> Flow[Any]:
     """Return what the first tasks of a flow get that is a callback."""
     given = yield Read("HGET", shard.flow(flow_id), FlowField.given)
     if given is None:
-        raise ParentsLost(f"Flow {flow_id} is no longer in Redis: it was evicted or deleted.")
+        raise _flow_lost(flow_id)
     return serialization.decode(given)
 
 

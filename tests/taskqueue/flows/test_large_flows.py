@@ -9,8 +9,9 @@ from redis.exceptions import ConnectionError
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
-from django_redis_components.taskqueue import InvalidTask, TaskQueueError, chain, get_queue, group
+from django_redis_components.taskqueue import InvalidTask, TaskContext, TaskQueueError, chain, get_queue, group, task
 from django_redis_components.taskqueue.flows import enqueue as flow_enqueue
+from django_redis_components.taskqueue.flows import parents
 from django_redis_components.taskqueue.flows.graph import FlowGraph
 from django_redis_components.taskqueue.flows.overview import read_flow
 from django_redis_components.taskqueue.shards import home
@@ -23,6 +24,13 @@ from tests.taskqueue.tasks import add, echo, fail, note, recorded
 
 #: Tasks that one step works on, see lua/shared/flow_work.lua.
 STEP = 300
+
+
+@task(takes_context=True)
+def add_note(context: TaskContext, what: str) -> str:
+    """Add a task to the group."""
+    context.flow.add(note.s(what))
+    return "adds"
 
 
 def prepared(flow: Any) -> flow_enqueue.PreparedFlow:
@@ -209,6 +217,52 @@ def test_states_of_a_large_flow_are_read_in_parts(redis_server: Store) -> None:
     assert (found.tasks, found.unfinished, found.counted) == (5_201, 5_201, 5_000)
     assert found.states == {"ready": 5_000}
     assert [member.number for member in found.members] == list(range(10))
+
+
+@pytest.fixture
+def few_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a task with more than three parents get their numbers."""
+    monkeypatch.setattr(parents, "MAX_IDS", 3)
+
+
+@pytest.mark.usefixtures("few_ids")
+def test_task_after_many_gets_their_results_in_order_and_shape(store: Store) -> None:
+    numbers = group(note.s(number) for number in range(1_100))
+    nested = group(group(note.s("a"), note.s("b")), note.s("c"), group(chain(note.s("d"), echo.s()), note.s("e")))
+    first, second = numbers.then(echo.s()).enqueue(), nested.then(echo.s()).enqueue()
+    parts = [call.args for call in prepared(numbers.then(echo.s())).calls]
+    assert sum(len(str(argument)) for argument in parts[-1]) < 60_000, "without ids of 1,100 tasks"
+
+    work_off()
+
+    assert first.get(0) == [[list(range(1_100))], {}]
+    assert second.get(0) == [[[["a", "b"], "c", [[["d"], {}], "e"]]], {}]
+
+
+@pytest.mark.usefixtures("few_ids")
+def test_task_after_many_gets_placeholders_and_what_a_member_has_added(store: Store) -> None:
+    members = [note.s(0), fail.s("no").on_failure("continue"), fail.s("no").on_failure("ignore"), note.s(3)]
+    flow = group(*members, add_note.s("added")).then(echo.s()).enqueue()
+
+    work_off()
+
+    [[results], _] = flow.get(0)
+    assert [results[0], results[1]["reason"], *results[2:]] == [0, "failed", 3, "adds", "added"]
+
+
+@pytest.mark.usefixtures("few_ids")
+def test_task_after_many_fails_if_its_flow_was_evicted(redis_server: Store) -> None:
+    flow = group(note.s(number) for number in range(4)).then(echo.s()).enqueue()
+    fetcher = new_fetcher()
+    for job in fetcher.fetch("first", 4):
+        fetcher.settle(execute(job))
+    fetcher.fetch("acks", 0)
+    redis_server.raw.hdel(base_key(redis_server, "flow", flow.id), 2)
+
+    work_off()
+
+    flow.refresh()
+    assert flow.results[-1].errors[-1].message.startswith(f"Flow {flow.id} is no longer in Redis: it was evicted")
 
 
 def test_limits_name_what_is_accepted() -> None:

@@ -8,7 +8,7 @@
 -- ARGV[4] ttl_ms  how long the flow is kept when all tasks have succeeded
 -- ARGV[5] failed_ttl_ms  how long it is kept otherwise
 -- ARGV[6] on_error  number of the task that runs when another fails; empty: none
--- ARGV[7] result_of  JSON: the numbers of the tasks whose results are the flow's
+-- ARGV[7] result_of  JSON: the numbers of the tasks whose results are the flow's; empty in other parts than the last
 -- ARGV[8] row  empty, or the token of the flow's row in the outbox: then it is accepted once, also after it was deleted. A relay
 --         adds a space and its number, see enqueue_once.lua
 -- ARGV[9..] nodes  for each task: number, followers, open parents, n, and the n arguments of enqueue.lua. The number of
