@@ -10,13 +10,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import redis
 
+from benchmarks.outbox.standby import Standby, execute
 from benchmarks.outbox.tasks import RUNS
 from tests.support.postgres import Postgres
 from tools.localserver import LocalServer, stop_with_parent
@@ -29,16 +29,23 @@ LIMIT_S = 120.0
 
 
 class Site:
-    """The servers, and the processes that use them."""
+    """The servers, and the processes that use them.
 
-    def __init__(self, server: LocalServer, postgres: Postgres, directory: Path) -> None:
+    Attributes:
+        standby: of the database; None without one.
+    """
+
+    def __init__(
+        self, server: LocalServer, postgres: Postgres, directory: Path, standby: Standby | None = None
+    ) -> None:
         self.server = server
         self.postgres = postgres
+        self.standby = standby
         self.directory = directory
         self.raw: Any = redis.Redis.from_url(server.url)
         self.env = os.environ | {
             "DJANGO_SETTINGS_MODULE": "benchmarks.outbox.settings",
-            "BENCH_POSTGRES_PORT": str(postgres.port),
+            "BENCH_POSTGRES_PORTS": ",".join(str(each.port) for each in (postgres, standby) if each),
             "BENCH_REDIS_URL": server.url,
         }
         self._log = (directory / "processes.log").open("ab")
@@ -58,27 +65,28 @@ class Site:
 
     def sql(self, text: str) -> list[tuple[Any, ...]]:
         """Execute a statement, and return its rows."""
-        with psycopg.connect(host="127.0.0.1", port=self.postgres.port, user="postgres", autocommit=True) as database:
-            cursor = database.execute(text)  # type: ignore[call-overload]
-            return cursor.fetchall() if cursor.description else []
+        return execute(self.postgres.port, text)
 
 
 @contextmanager
-def started(*, fsync: bool) -> Iterator[Site]:
-    """Start both servers, and create the tables."""
-    postgres = Postgres(fsync=fsync)
-    with tempfile.TemporaryDirectory(prefix="drc-outbox-") as name:
+def started(*, fsync: bool, has_standby: bool = False) -> Iterator[Site]:
+    """Start the servers, and create the tables."""
+    with tempfile.TemporaryDirectory(prefix="drc-outbox-") as name, ExitStack() as stack:
         directory = Path(name)
-        server = LocalServer(directory=directory / "redis", appendonly=True, die_with_parent=True)
+        postgres = Postgres(fsync=fsync)
+        stack.callback(postgres.close)
         postgres.start()
-        try:
-            with server:
-                site = Site(server, postgres, directory)
-                subprocess.run([sys.executable, "-m", "django", "migrate", "-v0"], cwd=ROOT, env=site.env, check=True)
-                site.sql("CREATE TABLE orders (number bigint PRIMARY KEY)")
-                yield site
-        finally:
-            postgres.close()
+        standby = None
+        if has_standby:
+            standby = Standby(postgres)
+            stack.callback(standby.close)
+            standby.start()
+        server = LocalServer(directory=directory / "redis", appendonly=True, die_with_parent=True)
+        with server:
+            site = Site(server, postgres, directory, standby)
+            subprocess.run([sys.executable, "-m", "django", "migrate", "-v0"], cwd=ROOT, env=site.env, check=True)
+            site.sql("CREATE TABLE orders (number bigint PRIMARY KEY)")
+            yield site
 
 
 def measure_cost(commits: int, rows: int, *, fsync: bool) -> None:
@@ -104,7 +112,7 @@ class Chaos:
     def __init__(self, site: Site, rate: int) -> None:
         self.site = site
         self.rate = rate
-        self.restarts = 0
+        self.restarts = self.failovers = 0
         self.latencies = site.directory / "latencies"
         self.latencies.touch()
 
@@ -140,6 +148,12 @@ class Chaos:
         return self.site.start("django", "runworker", "--threads", 4)
 
     def _restart_database(self) -> None:
+        """Let the standby take over, if there is one, and restart the database otherwise."""
+        if self.site.standby is not None:
+            self.site.standby.take_over()
+            self.site.postgres, self.site.standby = self.site.standby, None
+            self.failovers += 1
+            return
         self.site.postgres.stop()
         self.site.postgres.start()
         self.restarts += 1
@@ -169,7 +183,7 @@ class Chaos:
         print(f"committed {len(committed):,}, run {len(runs):,}, lost {len(committed - runs.keys())},", end=" ")
         print(f"run but not committed {len(runs.keys() - committed)}, run twice {twice};", end=" ")
         kills = json.loads((self.site.directory / "processes.log").read_text().partition('{"kills": ')[2].split("}")[0])
-        print(f"{kills} kills, {self.restarts} restarts of the database")
+        print(f"{kills} kills, {self.restarts} restarts and {self.failovers} failovers of the database")
         print(f"rows at the end of the outage {backlog:,}; none of them {empty_s:.1f} s later")
         for name, found in (("usual", usual), ("Redis away", away)):
             percentiles = [found[int(len(found) * share)] for share in (0.5, 0.95, 0.99)]
@@ -186,11 +200,12 @@ def main() -> None:
     chaos = commands.add_parser("chaos")
     chaos.add_argument("--outage", type=float, default=60.0, help="seconds for which Redis is away")
     chaos.add_argument("--rate", type=int, default=200, help="commits a second")
+    chaos.add_argument("--failover", action="store_true", help="let a standby take over in place of the first restart")
     options = parser.parse_args()
     if options.command == "cost":
         measure_cost(options.commits, options.rows, fsync=options.fsync)
     else:
-        with started(fsync=False) as site:
+        with started(fsync=False, has_standby=options.failover) as site:
             Chaos(site, options.rate).run(options.outage)
 
 

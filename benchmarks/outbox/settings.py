@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+#: Of the database, and of its standby.
+PORTS = os.environ.get("BENCH_POSTGRES_PORTS", "5432")
 SECRET_KEY = "benchmarks only"
 USE_TZ = True
 TIME_ZONE = "UTC"
@@ -14,8 +16,9 @@ DATABASES = {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": "postgres",
         "USER": "postgres",
-        "HOST": "127.0.0.1",
-        "PORT": os.environ.get("BENCH_POSTGRES_PORT", "5432"),
+        "HOST": ",".join("127.0.0.1" for _ in PORTS.split(",")),
+        "PORT": PORTS,
+        "OPTIONS": {"target_session_attrs": "read-write"},
         "CONN_MAX_AGE": None,
     }
 }

@@ -40,8 +40,7 @@ class Postgres:
         if self._account:
             entry = pwd.getpwnam(self._account)
             os.chown(self._directory, entry.pw_uid, entry.pw_gid)
-        options = ["--auth", "trust", "--username", "postgres", "--encoding", "UTF8", "--no-sync", "--no-locale"]
-        self._run("initdb", "--pgdata", str(self._data), *options)
+        self._create()
 
     def start(self) -> None:
         """Start, and wait until it accepts connections."""
@@ -57,10 +56,10 @@ class Postgres:
             assert time.monotonic() < deadline, "PostgreSQL did not start in time"
             time.sleep(0.05)
 
-    def stop(self) -> None:
-        """Shut down fast, which closes open connections."""
+    def stop(self, number: int = signal.SIGINT) -> None:
+        """Shut down fast, which closes open connections; by SIGQUIT at once, as if the host had failed."""
         if self._process is not None:
-            self._process.send_signal(signal.SIGINT)
+            self._process.send_signal(number)
             self._process.wait(LIMIT_S)
             forget_process(self._process.pid)
             self._process = None
@@ -69,6 +68,10 @@ class Postgres:
         """Stop, and delete the data."""
         self.stop()
         shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _create(self) -> None:
+        options = ["--auth", "trust", "--username", "postgres", "--encoding", "UTF8", "--no-sync", "--no-locale"]
+        self._run("initdb", "--pgdata", str(self._data), *options)
 
     def _ready(self) -> bool:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
