@@ -13,8 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from django_redis_components.taskqueue import Cursor, get_result
+from django_redis_components.taskqueue.iteration import encode_cursor
 from tests.support import Child, Store, eventually
 from tests.support.processes import ROOT, UNMEASURED, Children
+from tests.taskqueue.support import base_key
 
 pytestmark = pytest.mark.unmeasured
 
@@ -167,6 +170,8 @@ def expected(sender: str, runner: str) -> set[str]:
 def test_releases_run_each_other_s_tasks_and_recover_them(redis_server: Store, fleets: dict[str, Fleet]) -> None:
     sent = {name: json.loads(fleet.python("-c", SEND)) for name, fleet in fleets.items()}
     assert [Path(paths[0]).is_relative_to(ROOT) for paths in sent.values()] == [False, True]
+    iterating = sent[NEW][1]  # as if a worker of the new release had been stopped in the middle of it
+    redis_server.raw.hset(base_key(redis_server, "t", iterating), "I", encode_cursor(Cursor(0, "pk", 7, 7)))
     workers = {name: fleet.start_worker(name, "both") for name, fleet in fleets.items()}
     wanted = expected(OLD, NEW) | expected(NEW, OLD) | {"old old-chain", "new new-chain"}
     wanted |= {"old old-held", "new new-held"}
@@ -178,6 +183,8 @@ def test_releases_run_each_other_s_tasks_and_recover_them(redis_server: Store, f
     assert len(set(ran(redis_server))) == len(ran(redis_server)), "a task ran twice"
     for name in fleets:
         assert json.loads(fleets[name].python("-c", READ, *sent[name][1:4])) == [f"{name}-{at}" for at in range(3)]
+    stored = get_result(iterating)
+    assert (stored.state, stored.cursor) == ("successful", Cursor(0, "pk", 7, 7)), "the old release leaves the cursor"
 
     # The old release is killed while it runs a task; the new one has the queue from now on.
     workers[OLD].close()

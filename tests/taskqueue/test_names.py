@@ -13,7 +13,20 @@ from django_redis_components.taskqueue.exceptions import TaskResultMismatch
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.unregistered import requeue_unregistered
 from tests.support import Store
-from tests.taskqueue.support import work_off
+from tests.support.processes import Children
+from tests.taskqueue.renaming.tasks import NAMES, NEW_NAME, OLD_NAME, VERSION
+from tests.taskqueue.renaming.tasks import send as send_and_wait
+from tests.taskqueue.support import (
+    Held,
+    end_lease,
+    kill_processes,
+    new_fetcher,
+    processes_of,
+    queue_worker,
+    recover,
+    taskqueue_settings,
+    work_off,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +48,7 @@ def send_again(order_id: int) -> str:
 
 def deploy(made: Callable[[], Task[..., Any, Any]]) -> Task[..., Any, Any]:
     """Return a task as a process of another version of the code has it, which knows no other task of these tests."""
-    for name in [name for name, each in registry.tasks.items() if each.func in (send, send_again)]:
+    for name in [name for name, each in registry.tasks.items() if each.func in (send, send_again, send_and_wait)]:
         del registry.tasks[name]
     return made()
 
@@ -69,6 +82,43 @@ def test_result_under_a_name_that_is_no_alias_is_that_of_another_task(redis_serv
 
     with pytest.raises(TaskResultMismatch):
         new.get_result(result.id)
+
+
+@pytest.mark.contract
+def test_task_of_a_dead_worker_runs_under_its_new_name(store: Store) -> None:
+    result = deploy(lambda: task(name="shop.tasks.send")(send)).enqueue(7)
+    assert new_fetcher(worker="old:1").fetch("0", 1)
+    new = deploy(lambda: task(name="billing.send", aliases=["shop.tasks.send"])(send))
+
+    end_lease(store, result.id)
+    assert recover() == [(result.id, "default", "requeued")]
+    work_off(worker="new:1")
+
+    stored = get_result(result.id)
+    assert (stored.return_value, stored.task) == ("sent 7", new)
+    assert [(run.worker_id, run.outcome) for run in stored.timeline] == [("old:1", "recovered"), ("new:1", "succeeded")]
+
+
+@pytest.mark.unmeasured
+def test_worker_of_the_renamed_code_runs_what_a_killed_worker_of_the_old_code_has_begun(
+    redis_server: Store, children: Children, settings: Any
+) -> None:
+    taskqueue_settings(settings, LEASE=1)
+    site = {"DJANGO_SETTINGS_MODULE": "tests.taskqueue.renaming.site"}
+    old = queue_worker(children, env=site | {VERSION: "old"})
+    result = deploy(lambda: task(**NAMES["old"])(send_and_wait)).enqueue("a")
+    held = Held(redis_server, "a")
+    held.started()
+
+    kill_processes([*processes_of(old.pid), old.pid])
+    queue_worker(children, env=site | {VERSION: "new"})
+    held.started(times=2)
+    held.release()
+
+    assert (result.get(60), result.name) == ("new a", OLD_NAME)
+    assert [run.outcome for run in result.timeline] == ["recovered", "succeeded"]
+    deploy(lambda: task(**NAMES["new"])(send_and_wait))
+    assert get_result(result.id).task.name == NEW_NAME
 
 
 def test_worker_without_a_new_name_keeps_its_tasks_for_one_that_has_it(store: Store) -> None:

@@ -39,7 +39,8 @@ def age_tokens(store: Store, seconds: float) -> None:
         store.raw.zincrby(base_key(store, "outbox"), -seconds * 1_000_000, token)
 
 
-def test_options_of_a_call_survive_the_outage(redis_server: Store, table: None) -> None:
+@pytest.mark.contract
+def test_options_of_a_call_survive_the_outage(store: Store, table: None) -> None:
     due = timezone.now() + timedelta(hours=1)
     with nothing_is_sent(), transaction.atomic():
         late = echo.using(run_after=due, queue_name="mail", metadata={"order": 7}).enqueue_on_commit("ä", x=[1, None])
@@ -57,14 +58,15 @@ def test_options_of_a_call_survive_the_outage(redis_server: Store, table: None) 
     expiring.refresh()
     assert expiring.expires_at is not None
     assert abs(expiring.expires_at - due) < timedelta(milliseconds=2)
-    assert redis_server.raw.zcard(queue_key(redis_server, "priority")) == 1
-    fields = redis_server.raw.hgetall(base_key(redis_server, "t", limited.id))
+    assert store.raw.zcard(queue_key(store, "priority")) == 1
+    fields = store.raw.hgetall(base_key(store, "t", limited.id))
     assert fields[b"D"] == b"7"
     assert b"C" in fields
     assert add.using(unique=True).enqueue(3, 4).id == unique.id
 
 
-def test_flow_survives_the_outage(redis_server: Store, table: None) -> None:
+@pytest.mark.contract
+def test_flow_survives_the_outage(store: Store, table: None) -> None:
     with nothing_is_sent(), transaction.atomic():
         flow = chain(add.s(1, 2), add.s(10)).enqueue_on_commit()
 
@@ -72,7 +74,7 @@ def test_flow_survives_the_outage(redis_server: Store, table: None) -> None:
 
     work_until_finished(*get_flow(flow.id).results)
     assert get_flow(flow.id).results[-1].return_value == 13
-    assert tokens(redis_server) == [flow.id]
+    assert tokens(store) == [flow.id]
 
 
 def test_task_whose_record_is_gone_does_not_run_again(redis_server: Store, table: None) -> None:
@@ -125,8 +127,9 @@ def test_task_that_the_relay_sends_first_is_accepted_once(
     assert result.enqueued_at is not None
 
 
+@pytest.mark.contract
 def test_relay_that_dies_before_the_rows_are_deleted_sends_nothing_again(
-    redis_server: Store, table: None, monkeypatch: pytest.MonkeyPatch
+    store: Store, table: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def die(name: str) -> None:
         if name == "after_relay":
@@ -140,7 +143,7 @@ def test_relay_that_dies_before_the_rows_are_deleted_sends_nothing_again(
     monkeypatch.setattr(failpoints, "hook", None)
     assert row_count() == 1
     for job in work_off():
-        redis_server.raw.delete(base_key(redis_server, "t", job.id))
+        store.raw.delete(base_key(store, "t", job.id))
 
     relay_once()
 
@@ -148,34 +151,36 @@ def test_relay_that_dies_before_the_rows_are_deleted_sends_nothing_again(
     assert recorded == ["once"]
 
 
+@pytest.mark.contract
 def test_token_is_kept_while_its_row_exists_and_some_minutes_longer(
-    redis_server: Store, table: None, monkeypatch: pytest.MonkeyPatch
+    store: Store, table: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(relay_module, "PRUNE_S", 0.0)
     entry("another connection's", using="other")
-    redis_server.raw.zadd(base_key(redis_server, "outbox"), {"another connection's": 1})
+    store.raw.zadd(base_key(store, "outbox"), {"another connection's": 1})
     with transaction.atomic():
         add.enqueue_on_commit(1, 1)
         add.enqueue_on_commit(2, 2)
     relay_once()
-    assert len(tokens(redis_server)) == 3
+    assert len(tokens(store)) == 3
 
-    age_tokens(redis_server, outbox.KEEP_S + 2)
+    age_tokens(store, outbox.KEEP_S + 2)
     relay_once()
 
-    assert tokens(redis_server) == ["another connection's"]
+    assert tokens(store) == ["another connection's"]
 
 
-def test_tokens_are_removed_in_batches(redis_server: Store, table: None, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.contract
+def test_tokens_are_removed_in_batches(store: Store, table: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relay_module, "PRUNE_S", 0.0)
     monkeypatch.setattr(relay_module, "BATCH", 2)
     entry("0", using="other")
-    redis_server.raw.zadd(base_key(redis_server, "outbox"), {str(number): 1 for number in range(7)})
-    redis_server.raw.zadd(base_key(redis_server, "outbox"), {"new": server_ms(redis_server) * 1_000})
+    store.raw.zadd(base_key(store, "outbox"), {str(number): 1 for number in range(7)})
+    store.raw.zadd(base_key(store, "outbox"), {"new": server_ms(store) * 1_000})
 
     relay_once()
 
-    assert tokens(redis_server) == ["0", "new"]
+    assert tokens(store) == ["0", "new"]
 
 
 def test_rows_are_sent_in_batches(redis_server: Store, table: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import time
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -225,6 +226,19 @@ def test_many_kills_lose_no_call_and_repeat_only_those_that_ran(redis_server: St
     assert sorted(set(counted)) == list(range(1_200))
     assert finished([*results, *late])
     assert get_queue("default").info().running == 0
+    repeated = [(number, times) for number, times in Counter(counted).items() if times > 1]
+    assert len(repeated) < len(results), "most calls ran once"
+    timelines = {number: runs_with_workers([*results, *late][number]) for number, _ in repeated}
+    assert [number for number, times in repeated if len(timelines[number]) < times] == []
+    assert {outcome for runs in timelines.values() for outcome, _ in runs[:-1]} <= {"recovered"}
+    dead = {worker.rpartition(".")[0] for runs in timelines.values() for _, worker in runs[:-1]}
+    assert len(dead) <= kills, "a call ran again although its worker was not killed"
+
+
+def runs_with_workers(result: TaskResult) -> list[tuple[str, str]]:
+    """Return the outcome and the worker of each run."""
+    result.refresh()
+    return [(run.outcome, run.worker_id) for run in result.timeline]
 
 
 def finished(results: list[TaskResult]) -> bool:

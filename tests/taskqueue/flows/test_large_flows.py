@@ -49,6 +49,7 @@ def ttls(store: Store, flow: Any) -> set[bool]:
     return {store.raw.pttl(key) > 0 for key in keys}
 
 
+@pytest.mark.contract
 def test_all_tasks_are_started_when_enqueue_returns(store: Store) -> None:
     flow = group(note.s(number) for number in range(2 * STEP)).then(echo.s()).enqueue()
 
@@ -59,6 +60,7 @@ def test_all_tasks_are_started_when_enqueue_returns(store: Store) -> None:
     assert flow.get(0) == [[list(range(2 * STEP))], {}]
 
 
+@pytest.mark.contract
 def test_the_poller_starts_what_a_dead_sender_has_left(store: Store) -> None:
     sent = prepared(group(note.s(number) for number in range(2 * STEP)).then(echo.s()))
     accept(sent)
@@ -110,6 +112,7 @@ def test_follower_that_was_started_by_its_parent_is_not_listed_as_waiting(store:
     assert set(states(sent.result)) == {"successful"}
 
 
+@pytest.mark.contract
 def test_results_get_their_ttl_in_steps(store: Store) -> None:
     flow = group(note.s(number) for number in range(2 * STEP)).enqueue()
     work_off()
@@ -138,6 +141,7 @@ def test_retry_ends_the_change_of_ttl(store: Store) -> None:
     assert set(states(flow)) == {"successful"}
 
 
+@pytest.mark.contract
 def test_flow_that_was_not_sent_completely_is_deleted_after_an_hour(store: Store) -> None:
     sent = prepared(group(note.s(number) for number in range(3 * STEP)))
     connections.client().execute(sent.calls[0])

@@ -487,18 +487,6 @@ def test_cursor_is_kept_as_long_as_the_record_and_restored_with_it(redis_server:
     assert 0 < redis_server.raw.pttl(base_key(redis_server, "t", failed.id)) <= 14 * 86_400_000
 
 
-def test_worker_of_an_older_release_leaves_the_cursor_alone(redis_server: Store) -> None:
-    """Scripts of any release read the fields that they know; the cursor is there again for a newer worker."""
-    result = echo.enqueue(1)
-    key = base_key(redis_server, "t", result.id)
-    redis_server.raw.hset(key, "I", encode_cursor(Cursor(0, "pk", 7, 7)))
-
-    work_off()
-
-    result.refresh()
-    assert (result.state, result.cursor) == ("successful", Cursor(0, "pk", 7, 7))
-
-
 def test_cursor_of_a_later_release_may_have_more_parts() -> None:
     assert decode_cursor(b'[0, "pk", 7, 7, "later"]') == Cursor(0, "pk", 7, 7)
 

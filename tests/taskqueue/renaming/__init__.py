@@ -1,0 +1,1 @@
+"""An app whose task has another name in the next version of the code, for commands in child processes."""
