@@ -36,6 +36,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
+    "cell_labels",
     "component_reference",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}

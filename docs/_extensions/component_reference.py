@@ -66,7 +66,7 @@ class SettingsTables(_GeneratedDirective):
         for kind, path in _sections():
             yield from _heading(path)
             rows = [_setting_row(kind, field) for field in dataclasses.fields(kind) if "check" in field.metadata]
-            yield from _table(("Key", "Type", "Default", "Effect"), rows, widths="22 14 20 44", of_class="drc-stacked")
+            yield from _table(("Key", "Type", "Default", "Effect"), rows, widths="22 14 20 44")
 
 
 class CommandTables(_GeneratedDirective):
@@ -163,10 +163,8 @@ def _heading(title: str) -> Iterator[str]:
     yield from (title, "-" * len(title), "")
 
 
-def _table(head: Iterable[str], rows: Iterable[Iterable[str]], *, widths: str, of_class: str = "") -> Iterator[str]:
-    yield from (".. list-table::", "   :header-rows: 1", f"   :widths: {widths}")
-    yield from ([f"   :class: {of_class}"] if of_class else [])
-    yield ""
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]], *, widths: str) -> Iterator[str]:
+    yield from (".. list-table::", "   :header-rows: 1", f"   :widths: {widths}", "")
     for row in (head, *rows):
         for number, cell in enumerate(row):
             yield f"   {'*' if number == 0 else ' '} - {cell}"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -83,3 +85,27 @@ def test_numbers_of_the_landing_page_are_results_of_the_benchmarks() -> None:
     assert [
         number for number in numbers if not re.search(rf"(?<![\d,.]){re.escape(number)}(?![\d,]|\.\d)", results)
     ] == []
+
+
+def test_cells_of_a_table_have_the_heading_of_their_column(tmp_path: Path) -> None:
+    source, built = tmp_path / "source", tmp_path / "built"
+    source.mkdir()
+    (source / "index.rst").write_text(
+        "Page\n====\n\n====  ======  ===\nName  *Type*  Use\n====  ======  ===\none   int     all\n====  ======  ===\n"
+    )
+    (source / "conf.py").write_text(
+        f"import sys\nsys.path.append({str(DOCS / '_extensions')!r})\nextensions = ['cell_labels']\n"
+        "html_theme = 'basic'\n"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-m", "sphinx", "-W", "-q", "-b", "html", str(source), str(built)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.findall(r'<td[^>]* data-label="([^"]*)"', (built / "index.html").read_text()) == ["Name", "Type", "Use"]
+    assert not re.search(r"<th[^>]* data-label", (built / "index.html").read_text())

@@ -212,7 +212,7 @@ def test_links_of_the_description_are_absolute_once_the_repository_has_an_addres
 
 
 def test_index_accepts_both_distributions(distributions: Path) -> None:
-    pytest.importorskip("twine", reason="twine is not installed: pip install twine")
+    pytest.importorskip("twine")
     command = [sys.executable, "-m", "twine", "check", "--strict", *map(str, distributions.iterdir())]
 
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
