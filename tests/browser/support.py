@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from functools import cache
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from django.test import Client
 from playwright.sync_api import Page
 
 from django_redis_components.dashboard.page import Page as DashboardPage
+from tests.dashboard.catalogue import CATALOGUE, entries
 from tests.dashboard.support import URL
 from tests.support import skip_missing
 from tests.support.axe import AXE_SCRIPT, install_axe
@@ -18,6 +21,9 @@ from tests.support.axe import AXE_SCRIPT, install_axe
 #: Markup of Django's admin, of which axe reports that links look like the text around them.
 NOT_OURS = [[".breadcrumbs"], ["#header"]]
 
+
+#: Sizes of a screen.
+WIDE, NARROW, HEIGHT = 1280, 390, 844
 
 #: Seconds between two refreshes here, instead of five.
 REFRESH_S = 0.1
@@ -29,14 +35,69 @@ def ready_site(live_server: Any, monkeypatch: pytest.MonkeyPatch) -> str:
     return live_server.url
 
 
-def sign_in(page: Page, site: str) -> None:
-    """Open the dashboard as the superuser, with the session cookie of a test client."""
+def authenticate(page: Page, site: str, language: str = "") -> None:
+    """Give the browser the session cookie of the superuser, and the cookie of a language."""
     client = Client()
     client.force_login(User.objects.get(username="admin"))
-    name = settings.SESSION_COOKIE_NAME
-    page.context.add_cookies([{"name": name, "value": client.cookies[name].value, "url": site}])
-    page.goto(f"{site}{URL}")
-    page.wait_for_selector("[data-drc-dashboard]")
+    cookies = {settings.SESSION_COOKIE_NAME: client.cookies[settings.SESSION_COOKIE_NAME].value}
+    if language:
+        cookies[settings.LANGUAGE_COOKIE_NAME] = language
+    page.context.add_cookies([{"name": name, "value": value, "url": site} for name, value in cookies.items()])
+
+
+def sign_in(page: Page, site: str, path: str = URL, language: str = "") -> None:
+    """Open a page of the dashboard as the superuser: the page of the test, not the overview before it."""
+    authenticate(page, site, language)
+    page.goto(f"{site}{path}")
+
+
+#: What the layout of the open page exceeds, and what its policy forbids.
+LAYOUT = """() => [
+    document.documentElement.scrollWidth <= innerWidth ? "" : `${document.documentElement.scrollWidth} px wide`,
+    ...window.violations,
+].filter(Boolean)"""
+
+
+def faults(page: Page) -> list[str]:
+    """Return what is wrong with the open page: for axe, on a wide and a narrow screen, and in Chinese."""
+    found: list[str] = page.evaluate(LAYOUT) + violations(page)
+    width = page.evaluate("innerWidth")
+    page.set_viewport_size({"width": NARROW if width == WIDE else WIDE, "height": HEIGHT})
+    found += page.evaluate(LAYOUT)
+    page.set_viewport_size({"width": width, "height": HEIGHT})
+    return found + (untranslated(page) if page.evaluate("document.documentElement.lang") == "zh-hans" else [])
+
+
+#: The texts of a page that a user reads, apart from code, the labels of keys, and what is marked as English.
+TEXTS = """() => {
+    const texts = document.createTreeWalker(document.querySelector("#container"), NodeFilter.SHOW_TEXT), found = [];
+    while (texts.nextNode()) {
+        const text = texts.currentNode.data.trim(), parent = texts.currentNode.parentElement;
+        if (text && !parent.closest("script, style, code, kbd, pre, [lang=en]")) found.push(text);
+    }
+    return found;
+}"""
+
+
+def untranslated(page: Page) -> list[str]:
+    """Return the English texts of the catalog that the page shows in Chinese."""
+    whole, parts = _english()
+    shown: list[str] = page.evaluate(TEXTS)
+    joined = "\n".join(shown)
+    return [f"in English: {text}" for text in [*whole.intersection(shown), *(part for part in parts if part in joined)]]
+
+
+@cache
+def _english() -> tuple[set[str], set[str]]:
+    """Return the texts of the catalog without placeholders, and of the others the longest part of some words."""
+    whole, parts = set(), set()
+    for (_, text), translations in entries(CATALOGUE).items():
+        part = max(re.split(r"%\(\w+\)[sd]|%s|%%|\{\w+\}|<[^>]+>", text), key=len).strip()
+        if part == text not in translations and (" " in text or not text.islower()):  # other words may be data
+            whole.add(text)
+        elif part != text and part.count(" ") > 1:
+            parts.add(part)
+    return whole, parts
 
 
 def violations(page: Page) -> list[str]:

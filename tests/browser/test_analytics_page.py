@@ -47,8 +47,7 @@ def test_page_is_accessible(
     open_page: Callable[..., Page], site: str, ranking: Ranking, scheme: str, width: int
 ) -> None:
     page = open_page(scheme=scheme, width=width)
-    sign_in(page, site)
-    page.goto(f"{site}{ANALYTICS}")
+    sign_in(page, site, ANALYTICS)
 
     page.get_by_label("User", exact=True).fill("7")
     page.get_by_role("button", name="Show", exact=True).click()

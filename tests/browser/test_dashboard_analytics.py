@@ -75,9 +75,7 @@ def test_page_is_accessible_and_fits(
     scheme: str, width: int, options: dict[str, Any], site: str, open_page: Callable[..., Page]
 ) -> None:
     page = open_page(scheme, width, **options)
-    sign_in(page, site)
-
-    page.goto(f"{site}{ANALYTICS}?user=7&period=7d&page=/items/7/&step1=signup&step2=active")
+    sign_in(page, site, f"{ANALYTICS}?user=7&period=7d&page=/items/7/&step1=signup&step2=active")
 
     expect(page.locator(".drc-panel")).to_have_count(13)
     expect(page.locator(".drc-panel-note")).to_have_count(0)
@@ -92,8 +90,7 @@ def test_page_is_accessible_and_fits(
 
 def test_range_and_filter_take_a_click_each(site: str, open_page: Callable[..., Page]) -> None:
     page = open_page(width=1280)
-    sign_in(page, site)
-    page.goto(f"{site}{ANALYTICS}")
+    sign_in(page, site, ANALYTICS)
     views = page.get_by_role("region", name="Page views")
 
     page.get_by_role("link", name="7 days").click()
@@ -113,8 +110,7 @@ def test_range_and_filter_take_a_click_each(site: str, open_page: Callable[..., 
 
 def test_csv_is_a_download(site: str, open_page: Callable[..., Page]) -> None:
     page = open_page(width=1280)
-    sign_in(page, site)
-    page.goto(f"{site}{ANALYTICS}")
+    sign_in(page, site, ANALYTICS)
 
     with page.expect_download() as download:
         page.get_by_role("link", name="Download CSV").click()
@@ -130,8 +126,7 @@ def test_countries_have_names_that_survive_a_refresh(
     for code, views in {"FR": 3, "ZZ": 1, "": 4}.items():
         redis_server.raw.zadd(f"{key}:{today:%Y%m%d}", {code: views})
     page = open_page(width=1280)
-    sign_in(page, site)
-    page.goto(f"{site}{ANALYTICS}?period=today")
+    sign_in(page, site, f"{ANALYTICS}?period=today")
     expect(page.get_by_role("rowheader", name="FR France")).to_be_visible()
     expect(page.get_by_role("rowheader", name="Unknown")).to_be_visible()
 
@@ -143,8 +138,7 @@ def test_countries_have_names_that_survive_a_refresh(
 
 def test_two_columns_are_balanced_and_empty_panels_are_lines(site: str, open_page: Callable[..., Page]) -> None:
     page = open_page(width=1280)
-    sign_in(page, site)
-    page.goto(f"{site}{ANALYTICS}")
+    sign_in(page, site, ANALYTICS)
 
     boxes = page.evaluate(
         """[...document.querySelectorAll(".drc-balanced > .drc-panel")].map((panel) => {

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from django_redis_components.taskqueue import get_queue
-from tests.browser.support import ready_site, sign_in, violations
+from tests.browser.support import authenticate, ready_site, violations
 from tests.dashboard.failure_pages import FAILURES
 from tests.dashboard.support import fail_with, group_of
 from tests.support import Store
@@ -40,14 +40,13 @@ def test_an_error_is_read_and_its_tasks_deleted(
     fill()
     group = group_of("connection to '' unexpectedly closed: timed out")
     page = open_page(scheme, width, **options)
-    sign_in(page, site)
+    authenticate(page, site)
     has_script = options.get("java_script_enabled", True)
 
     for address in (FAILURES, f"{FAILURES}?group={group}"):
         page.goto(site + address)
         assert not has_script or violations(page) == [], address
         assert not has_script or page.evaluate("document.documentElement.scrollWidth") <= width, address
-    page.goto(f"{site}{FAILURES}?group={group}")
     expect(page.locator(".drc-list a[aria-current]")).to_contain_text("smtp-11.example.com")
     page.locator("a.drc-danger").press("Enter")
     page.locator("form.drc-confirm button").press("Enter")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.support import ready_site, sign_in, violations
+from tests.browser.support import authenticate, ready_site, sign_in, violations
 from tests.dashboard.support import URL, now_ms, write_poller, write_queue
 from tests.support import Store
 from tests.taskqueue.support import base_key
@@ -55,7 +55,7 @@ def test_history_is_accessible_and_fits(
 ) -> None:
     fill(redis_server)
     page = open_page(scheme, width, **options)
-    sign_in(page, site)
+    authenticate(page, site)
 
     for name in ("1h", "24h", "7d", "90d"):
         page.goto(f"{site}{URL}?range={name}")
@@ -70,7 +70,6 @@ def test_range_is_chosen_by_the_keyboard_and_kept_by_a_refresh(
     fill(redis_server)
     page = open_page("light", 1280)
     sign_in(page, site)
-    page.goto(site + URL)
     page.locator(".drc-ranges a[href='?range=7d']").press("Enter")
     expect(page.locator(".drc-ranges a[aria-current]")).to_have_text("7 d")
     redis_server.raw.delete(*[key for key in redis_server.keys() if b":history:60:" in key])  # noqa: SIM118 - a Store is no dict

@@ -159,10 +159,8 @@ def test_narrow_pages_fit_the_screen(
     for lock in locks:
         lock.acquire()
     page = open_page("dark", 390, 844)
-    sign_in(page, site)
-    page.context.add_cookies([{"name": django_settings.LANGUAGE_COOKIE_NAME, "value": language, "url": site}])
+    sign_in(page, site, URL, language)
 
-    page.goto(site + URL)
     box = page.locator(".drc-problems li").first.bounding_box()
     assert box is not None
     assert box["y"] + box["height"] <= 700, "the first problem, with its remedy, is on the first screen"
@@ -191,9 +189,7 @@ def test_numbers_that_take_two_lines_on_a_narrow_page_begin_below_their_label(
 ) -> None:
     flow = group(note.s(number) for number in range(20)).enqueue(callback=note.s())
     page = open_page("light", 390, 844)
-    sign_in(page, site)
-
-    page.goto(f"{site}{ADMIN}taskflow/{quote(flow.id)}/")
+    sign_in(page, site, f"{ADMIN}taskflow/{quote(flow.id)}/")
 
     after = page.get_by_role("cell", name="0, 1, 2, 3, 4")
     expect(after).to_have_css("text-align", "start")
@@ -205,8 +201,7 @@ def test_release_is_reachable_where_the_table_is_wider_than_the_page(
     lock = Lock("a rather long name of a lock " * 4, timeout=900)
     lock.acquire()
     page = open_page("light", 760)
-    sign_in(page, site)
-    page.goto(f"{site}{ADMIN}lock/")
+    sign_in(page, site, f"{ADMIN}lock/")
 
     box = page.locator("a.button[href*='/lock/release/']").first.bounding_box()
     assert box is not None
@@ -227,8 +222,7 @@ def test_a_hundred_events_are_a_bounded_list_on_a_narrow_page(
         ]
     )
     page = open_page("light", 390, 844)
-    sign_in(page, site)
-    page.goto(site + LIVE)
+    sign_in(page, site, LIVE)
 
     expect(page.locator(".drc-event-table tbody tr")).to_have_count(100)
     assert page.evaluate("document.documentElement.scrollHeight") < 2_000
@@ -240,9 +234,7 @@ def test_wide_labels_of_an_axis_do_not_cover_the_border(
 ) -> None:
     fill(redis_server)
     page = open_page("light", 1280)
-    sign_in(page, site)
-    page.context.add_cookies([{"name": django_settings.LANGUAGE_COOKIE_NAME, "value": "zh-hans", "url": site}])
-    page.goto(site + URL)
+    sign_in(page, site, URL, "zh-hans")
 
     outside = page.locator(".drc-values li").evaluate_all(
         """(all) => all.filter((label) => {
@@ -263,9 +255,7 @@ def test_headings_of_columns_are_not_broken_between_chinese_characters(
 ) -> None:
     [task_id] = fail_with("no stock", queue="mail")
     page = open_page("light", 390, 844)
-    sign_in(page, site)
-    page.context.add_cookies([{"name": django_settings.LANGUAGE_COOKIE_NAME, "value": "zh-hans", "url": site}])
-    page.goto(f"{site}{ADMIN}task/{quote(task_id)}/")
+    sign_in(page, site, f"{ADMIN}task/{quote(task_id)}/", "zh-hans")
     page.get_by_text("显示数据").first.click()
 
     headings = page.locator(".drc-table thead th")
@@ -319,8 +309,7 @@ def test_fifty_tasks_are_a_bounded_list_on_a_narrow_page(
 ) -> None:
     note.using(queue_name="mail").enqueue_many([(({"note": "long text " * 20},), {}) for _ in range(60)])
     page = open_page("light", 390, 844)
-    sign_in(page, site)
-    page.goto(f"{site}{url_of('mail')}?state=ready")
+    sign_in(page, site, f"{url_of('mail')}?state=ready")
 
     rows = page.locator(".drc-task-table tbody tr")
     heights = rows.evaluate_all("(rows) => rows.map((row) => row.offsetHeight)")

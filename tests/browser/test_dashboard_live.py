@@ -6,12 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.conf import settings
 from playwright.sync_api import Page, expect
 
 from django_redis_components.core.observability import flushing
 from django_redis_components.core.observability.live_events import LiveEvent
-from tests.browser.support import ready_site, sign_in, violations
+from tests.browser.support import authenticate, ready_site, sign_in, violations
 from tests.dashboard.live import LIVE, event, record_events, send
 from tests.support import Store
 
@@ -49,10 +48,7 @@ def fill() -> None:
 def test_page_is_accessible(scheme: str, width: int, language: str, site: str, open_page: Callable[..., Page]) -> None:
     fill()
     page = open_page(scheme, width)
-    sign_in(page, site)
-    page.context.add_cookies([{"name": settings.LANGUAGE_COOKIE_NAME, "value": language, "url": site}])
-
-    page.goto(site + LIVE)
+    sign_in(page, site, LIVE, language)
 
     assert page.evaluate("document.documentElement.dir") == ("rtl" if language == "ar" else "ltr")
     assert violations(page) == []
@@ -62,8 +58,7 @@ def test_page_is_accessible(scheme: str, width: int, language: str, site: str, o
 
 def test_new_events_appear_above_a_focused_row(site: str, page: Page) -> None:
     fill()
-    sign_in(page, site)
-    page.goto(site + LIVE)
+    sign_in(page, site, LIVE)
     first = page.locator("[data-drc-key]").first
     receipt = page.locator("a", has_text="shop.tasks.charge")
     receipt.focus()
@@ -77,7 +72,7 @@ def test_new_events_appear_above_a_focused_row(site: str, page: Page) -> None:
 
 def test_rows_do_not_move_while_the_pointer_is_on_a_link(site: str, page: Page) -> None:
     fill()
-    sign_in(page, site)
+    authenticate(page, site)
     page.clock.install()
     page.goto(site + LIVE)
     requests: list[str] = []
@@ -94,8 +89,7 @@ def test_rows_do_not_move_while_the_pointer_is_on_a_link(site: str, page: Page) 
 
 
 def test_first_event_replaces_the_empty_page_and_old_rows_leave(site: str, redis_server: Store, page: Page) -> None:
-    sign_in(page, site)
-    page.goto(site + LIVE)
+    sign_in(page, site, LIVE)
     expect(page.locator(".drc-empty")).to_be_visible()
 
     send(*[event("succeeded", f"shop.tasks.number_{number}") for number in range(100)])

@@ -17,7 +17,7 @@ from django_redis_components.ratelimits.hit_counts import COUNTER
 from django_redis_components.semaphores import Semaphore
 from django_redis_components.taskqueue import Schedules, chain, group
 from tests.browser.conftest import Complaints
-from tests.browser.support import ready_site, sign_in, violations
+from tests.browser.support import authenticate, ready_site, sign_in, violations
 from tests.dashboard.action_pages import ACTIONS, write_entries
 from tests.dashboard.addresses import LIMITS, SCHEDULES
 from tests.dashboard.flow_pages import url_of as flow_url
@@ -70,7 +70,7 @@ def test_the_pages_are_accessible_and_do_not_scroll_sideways(
     limit.hit("ip:203.0.113.7")
     COUNTER.flush()
     page = open_page(scheme, width, **options)
-    sign_in(page, site)
+    authenticate(page, site)
 
     write_entries(2, message=f"Purge queue 'mail', {'which has a long name ' * 9}: requested.")
     write_entries(49, message="Purge queue 'mail': 2 tasks purged, trash 0123456789abcdef.")
@@ -109,7 +109,7 @@ def test_rows_are_cards_on_narrow_pages_and_nothing_in_them_is_cut(
     Schedules().add("shop.tasks.send_order_confirmation_to_customer_after_payment", note, every=3_600, args=[1])
     note.enqueue("a text")
     page = open_page(width=390)
-    sign_in(page, site)
+    authenticate(page, site)
 
     for address in (LOCKS, SCHEDULES, f"{QUEUES}_verb/purge/default/", URL):
         page.goto(site + address)
@@ -122,10 +122,7 @@ def test_a_lock_is_released_without_javascript_and_with_the_keyboard(
 ) -> None:
     held = hold(redis_server)
     page = open_page(java_script_enabled=False)
-    page.goto(f"{site}/admin/login/?next={LOCKS}")
-    page.locator("#id_username").fill("admin")
-    page.locator("#id_password").fill("secret")
-    page.locator("#id_password").press("Enter")
+    sign_in(page, site, LOCKS)
     page.locator("input[name=name]").fill("stock:42")
     page.keyboard.press("Enter")
     page.get_by_role("link", name="Release…").press("Enter")
@@ -139,8 +136,7 @@ def test_a_lock_is_released_without_javascript_and_with_the_keyboard(
 
 
 def test_held_names_are_updated_in_place_and_typed_text_stays(site: str, redis_server: Store, page: Page) -> None:
-    sign_in(page, site)
-    page.goto(site + LOCKS)
+    sign_in(page, site, LOCKS)
     expect(page.locator("[data-drc-live=held]")).to_contain_text("No locks or semaphores are held.")
     page.locator("input[name=name]").fill("half a na")
 
@@ -154,8 +150,7 @@ def test_held_names_are_updated_in_place_and_typed_text_stays(site: str, redis_s
 def test_a_key_is_reset(site: str, redis_server: Store, page: Page, complaints: Complaints) -> None:
     limit = RateLimit("login", "1/m")
     hit_recorded(limit, "ada")
-    sign_in(page, site)
-    page.goto(site + LIMITS)
+    sign_in(page, site, LIMITS)
     page.locator("select[name=limit]").select_option(limit.policy.id)
     page.locator("input[name=key]").fill("ada")
     page.keyboard.press("Enter")

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from django_redis_components.taskqueue import get_queue
-from tests.browser.support import ready_site, sign_in, violations
+from tests.browser.support import authenticate, ready_site, sign_in, violations
 from tests.dashboard.queue_pages import url_of
 from tests.dashboard.support import settle_tasks
 from tests.support import Store, eventually
@@ -49,9 +49,8 @@ def test_the_list_and_the_confirmation_of_ticked_tasks_are_accessible(
     fill()
     get_queue("default").pause("mail is down", author="ada")
     page = open_page(scheme, width, **options)
-    sign_in(page, site)
+    sign_in(page, site, f"{DEFAULT}?state=failed")
 
-    page.goto(f"{site}{DEFAULT}?state=failed")
     assert violations(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.locator("tbody input[type=checkbox]").first.check()
@@ -70,9 +69,8 @@ def test_finished_tasks_and_one_whose_result_has_expired_are_accessible(
     work_off(worker="mailer:7")
     redis_server.raw.delete(base_key(redis_server, "t", mail.id))
     page = open_page(scheme, width, **options)
-    sign_in(page, site)
+    sign_in(page, site, f"{DEFAULT}?state=successful")
 
-    page.goto(f"{site}{DEFAULT}?state=successful")
     assert violations(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.locator(".drc-task-table a").first.click()
@@ -88,8 +86,7 @@ def test_a_refresh_changes_neither_ticked_rows_nor_filters(
 ) -> None:
     fill()
     page = open_page()
-    sign_in(page, site)
-    page.goto(f"{site}{DEFAULT}?state=failed")
+    sign_in(page, site, f"{DEFAULT}?state=failed")
     ticked = page.locator("tbody input[type=checkbox]").nth(2)
     ticked.check()
     page.locator("input[name=text]").fill("order")
@@ -107,10 +104,7 @@ def test_tasks_are_deleted_and_restored_without_javascript_and_with_the_keyboard
 ) -> None:
     fill()
     page = open_page(java_script_enabled=False)
-    page.goto(f"{site}/admin/login/?next={DEFAULT}")
-    page.locator("#id_username").fill("admin")
-    page.locator("#id_password").fill("secret")
-    page.locator("#id_password").press("Enter")
+    sign_in(page, site, DEFAULT)
     page.get_by_role("link", name="Failed").press("Enter")
     page.locator("tbody input[type=checkbox]").first.press("Space")
     page.get_by_role("button", name="Delete selected…").press("Enter")
@@ -129,8 +123,7 @@ def test_the_head_of_the_list_ticks_all_rows_and_the_number_is_said(
 ) -> None:
     fill()
     page = open_page()
-    sign_in(page, site)
-    page.goto(f"{site}{DEFAULT}?state=failed")
+    sign_in(page, site, f"{DEFAULT}?state=failed")
     head, rows = page.locator("thead input[type=checkbox]"), page.locator("tbody input[type=checkbox]")
     selected = page.locator("[data-drc-selected]")
     expect(selected).to_be_hidden()
@@ -150,8 +143,7 @@ def test_selection_is_announced_and_cleared_with_the_keyboard(
 ) -> None:
     fill()
     page = open_page()
-    sign_in(page, site)
-    page.goto(f"{site}{DEFAULT}?state=failed")
+    sign_in(page, site, f"{DEFAULT}?state=failed")
     head, rows = page.locator("thead input[type=checkbox]"), page.locator("tbody input[type=checkbox]")
     status, clear = page.locator(".drc-bulk [role=status]"), page.get_by_role("button", name="Clear selection")
     expect(status).to_have_attribute("aria-live", "polite")
@@ -174,8 +166,7 @@ def test_keys_move_between_rows_tick_and_open_them(
 ) -> None:
     fill()
     page = open_page()
-    sign_in(page, site)
-    page.goto(f"{site}{DEFAULT}?state=failed")
+    sign_in(page, site, f"{DEFAULT}?state=failed")
     links, boxes = page.locator("tbody th > a:first-child"), page.locator("tbody input[type=checkbox]")
     expect(page.get_by_text("next row")).to_be_visible()
     expect(page.get_by_role("group", name="Tasks: Failed")).to_have_accessible_description(re.compile("next row"))
@@ -204,8 +195,7 @@ def test_enter_on_a_ticked_box_opens_the_task_of_its_row(
 ) -> None:
     fill()
     page = open_page()
-    sign_in(page, site)
-    page.goto(f"{site}{DEFAULT}?state=failed")
+    sign_in(page, site, f"{DEFAULT}?state=failed")
     task = page.locator("tbody th > a:first-child").first.get_attribute("href")
 
     page.locator("tbody input[type=checkbox]").first.press("Enter")
@@ -218,8 +208,7 @@ def test_keys_do_nothing_outside_the_list_in_fields_and_with_modifiers(
 ) -> None:
     fill()
     page = open_page()
-    sign_in(page, site)
-    page.goto(f"{site}{DEFAULT}?state=failed")
+    sign_in(page, site, f"{DEFAULT}?state=failed")
     links, field = page.locator("tbody th > a:first-child"), page.locator("input[name=name]")
 
     page.keyboard.press("j")
@@ -240,8 +229,7 @@ def test_keys_work_in_lists_without_boxes_and_are_not_named_without_javascript(
 ) -> None:
     fill()
     page = open_page()
-    sign_in(page, site)
-    page.goto(f"{site}/admin/django_redis_components/tasksearch/?q=order")
+    sign_in(page, site, "/admin/django_redis_components/tasksearch/?q=order")
     links = page.locator("tbody th > a:first-child")
     expect(page.get_by_text("next row")).to_be_visible()
     expect(page.get_by_text("next row")).not_to_contain_text("select")
@@ -252,10 +240,7 @@ def test_keys_work_in_lists_without_boxes_and_are_not_named_without_javascript(
         expect(links.nth(row)).to_be_focused()
 
     page = open_page(java_script_enabled=False)
-    page.goto(f"{site}/admin/login/?next={DEFAULT}?state=failed")
-    page.locator("#id_username").fill("admin")
-    page.locator("#id_password").fill("secret")
-    page.locator("#id_password").press("Enter")
+    sign_in(page, site, f"{DEFAULT}?state=failed")
     expect(page.locator("tbody th").first).to_be_visible()
     expect(page.get_by_text("next row")).to_be_hidden()
 
@@ -265,10 +250,7 @@ def test_the_head_of_the_list_selects_all_rows_without_javascript(
 ) -> None:
     fill()
     page = open_page(java_script_enabled=False)
-    page.goto(f"{site}/admin/login/?next={DEFAULT}")
-    page.locator("#id_username").fill("admin")
-    page.locator("#id_password").fill("secret")
-    page.locator("#id_password").press("Enter")
+    sign_in(page, site, DEFAULT)
     page.get_by_role("link", name="Failed").press("Enter")
 
     page.locator("thead input[type=checkbox]").press("Space")
@@ -287,7 +269,7 @@ def test_buttons_of_rows_are_accessible_and_need_no_sideways_scroll(
     fill()
     note.using(run_after=3_600).enqueue_many([(({"note": "long text " * 20},), {}) for _ in range(3)])
     page = open_page(scheme, width, **options)
-    sign_in(page, site)
+    authenticate(page, site)
 
     for state, count in {"failed": 2, "scheduled": 2, "running": 1, "ready": 1, "unregistered": 1}.items():
         page.goto(f"{site}{DEFAULT}?state={state}")
@@ -305,8 +287,7 @@ def test_rows_are_one_line_high_and_no_name_is_cut_within_a_word(
     fill()
     note.using(run_after=3_600).enqueue_many([(({"note": "long text " * 20},), {}) for _ in range(3)])
     page = open_page("light", 1280)
-    sign_in(page, site)
-    page.goto(f"{site}{DEFAULT}?state={state}")
+    sign_in(page, site, f"{DEFAULT}?state={state}")
 
     rows = page.locator(".drc-line-table tbody tr")
     heights = rows.evaluate_all("(rows) => rows.map((row) => row.getBoundingClientRect().height)")

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from django_redis_components.testing import drain
-from tests.browser.support import ready_site, sign_in, violations
+from tests.browser.support import authenticate, ready_site, sign_in, violations
 from tests.support.stores import Stores
 from tests.taskqueue.shards.support import TwoShards, in_both, two_servers
 from tests.taskqueue.tasks import fail
@@ -48,7 +48,7 @@ def test_pages_of_two_shards_are_accessible_and_not_too_wide(
     drain("mail", raise_errors=False)
     in_both(settings)
     page = open_page(scheme, width)
-    sign_in(page, site)
+    authenticate(page, site)
 
     for path in PAGES:
         page.goto(f"{site}{START}/{path.rstrip('/') + ('' if '?' in path else '/')}")

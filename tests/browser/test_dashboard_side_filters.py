@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 from django_redis_components.locks import Lock
 from django_redis_components.semaphores import Semaphore
 from django_redis_components.taskqueue.fields import Field
-from tests.browser.support import ready_site, sign_in, violations
+from tests.browser.support import authenticate, ready_site, sign_in, violations
 from tests.dashboard.support import fail_with, now_ms
 from tests.support import Store
 from tests.taskqueue.support import base_key
@@ -45,7 +45,7 @@ def test_lists_with_filters_are_accessible_and_fit(
     scheme: str, width: int, language: str, site: str, open_page: Callable[..., Page]
 ) -> None:
     page = open_page(scheme, width, locale=language)
-    sign_in(page, site)
+    authenticate(page, site)
 
     for name, address in (("queue", QUEUE), ("search", SEARCH)):
         page.goto(site + address)
@@ -76,7 +76,7 @@ def test_other_lists_with_filters_are_accessible_and_fit(
     scheme: str, width: int, language: str, site: str, held: None, open_page: Callable[..., Page]
 ) -> None:
     page = open_page(scheme, width, locale=language)
-    sign_in(page, site)
+    authenticate(page, site)
 
     for name in ("worker", "failure", "lock"):
         page.goto(f"{site}/admin/django_redis_components/{name}/")
@@ -94,12 +94,7 @@ def test_other_lists_with_filters_are_accessible_and_fit(
 
 def test_list_is_narrowed_with_the_keyboard_and_without_javascript(site: str, open_page: Callable[..., Page]) -> None:
     page = open_page("light", 390, java_script_enabled=False)
-    page.goto(f"{site}/admin/login/?next=/admin/")
-    page.locator("#id_username").fill("admin")
-    page.locator("#id_password").fill("secret")
-    page.locator("#id_password").press("Enter")
-    expect(page.locator("#user-tools")).to_contain_text("admin")
-    page.goto(site + QUEUE)
+    sign_in(page, site, QUEUE)
     expect(page.locator(".drc-line-table tbody tr")).to_have_count(6)
 
     page.get_by_role("link", name="More filters").press("Enter")

@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 from django_redis_components.taskqueue import TaskResult, chain, group
 from tests.browser.support import ready_site, sign_in, violations
 from tests.dashboard.flow_pages import url_of as url_of_flow
-from tests.dashboard.support import URL, settle_tasks, write_worker
+from tests.dashboard.support import settle_tasks, write_worker
 from tests.dashboard.task_pages import TASKS, url_of
 from tests.support import Store
 from tests.taskqueue.tasks import echo, note
@@ -43,17 +43,13 @@ def test_page_is_accessible_and_changed_without_javascript(
         ("dark", 390, {"locale": "ar"}),
     ):
         page = open_page(scheme, width, **options)
-        sign_in(page, site)
-        page.goto(site + url_of(result.id))
+        sign_in(page, site, url_of(result.id))
         assert violations(page) == [], scheme
         assert page.evaluate("document.documentElement.scrollWidth") <= width, scheme
         page.context.clear_cookies()
 
     page = open_page(java_script_enabled=False)
-    page.goto(f"{site}/admin/login/?next={URL}")
-    page.locator("#id_username").fill("admin")
-    page.locator("#id_password").fill("secret")
-    page.locator("#id_password").press("Enter")
+    sign_in(page, site)
     page.locator(".drc-jump input").fill(result.id)
     page.locator(".drc-jump input").press("Enter")
     expect(page.locator(".drc-answer")).to_contain_text("Not running: its retry after 2 errors is due at")
@@ -70,18 +66,14 @@ def test_form_of_a_pending_task_is_accessible_and_needs_no_javascript(
 ) -> None:
     result = note.using(run_after=86_400, expires=3_600).enqueue("wrong " * 40)
     page = open_page("dark", 390, locale="ar")
-    sign_in(page, site)
-    page.goto(f"{site}{TASKS}_verb/edit/{quote(result.id)}/")
+    sign_in(page, site, f"{TASKS}_verb/edit/{quote(result.id)}/")
     page.locator("button[name=show_arguments]").press("Enter")
     expect(page.locator("#id_args")).to_have_value(re.compile("wrong"))
     assert violations(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
     page = open_page(java_script_enabled=False)
-    page.goto(f"{site}/admin/login/?next={url_of(result.id)}")
-    page.locator("#id_username").fill("admin")
-    page.locator("#id_password").fill("secret")
-    page.locator("#id_password").press("Enter")
+    sign_in(page, site, url_of(result.id))
     page.get_by_role("link", name="Edit…").press("Enter")
     page.get_by_role("button", name="Show arguments").press("Enter")
     page.get_by_label("Positional arguments").fill('["right"]')
@@ -103,17 +95,13 @@ def test_tree_of_a_flow_is_accessible_and_needs_no_javascript(
     settle_tasks("failed", 1)
     for scheme, width, options in (("light", 1280, {}), ("dark", 390, {"locale": "zh-Hans"})):
         page = open_page(scheme, width, **options)
-        sign_in(page, site)
-        page.goto(site + url_of_flow(flow.id))
+        sign_in(page, site, url_of_flow(flow.id))
         assert violations(page) == [], scheme
         assert page.evaluate("document.documentElement.scrollWidth") <= width, scheme
         page.context.clear_cookies()
 
     page = open_page(java_script_enabled=False)
-    page.goto(f"{site}/admin/login/?next={url_of_flow(flow.id)}")
-    page.locator("#id_username").fill("admin")
-    page.locator("#id_password").fill("secret")
-    page.locator("#id_password").press("Enter")
+    sign_in(page, site, url_of_flow(flow.id))
     branch = page.locator(".drc-tree details details").first
     expect(branch.locator("li").first).to_be_visible()
     branch.locator("summary").press("Enter")

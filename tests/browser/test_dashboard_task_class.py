@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 
 from django_redis_components.taskqueue import Schedules
 from django_redis_components.taskqueue.store.job import Ack
-from tests.browser.support import ready_site, sign_in, violations
+from tests.browser.support import authenticate, ready_site, sign_in, violations
 from tests.dashboard.support import URL, fail_with, now_ms, write_hour, write_worker
 from tests.dashboard.task_pages import url_of
 from tests.support import Store
@@ -65,7 +65,7 @@ def test_pages_are_accessible_and_fit(site: str, redis_server: Store, open_page:
         ("dark", 390, {"locale": "ar"}),
     ):
         page = open_page(scheme, width, **options)
-        sign_in(page, site)
+        authenticate(page, site)
         for name, address in pages.items():
             page.goto(site + address)
             assert violations(page) == [], (scheme, name)
@@ -80,8 +80,7 @@ def test_class_is_reached_from_a_task_and_leads_to_the_failed_ones(
 ) -> None:
     hanging = fill(redis_server)
     page = open_page()
-    sign_in(page, site)
-    page.goto(site + url_of(hanging))
+    sign_in(page, site, url_of(hanging))
     expect(page.locator(".drc-answer-caution")).to_contain_text("Running on app-1:f00.a")
     expect(page.get_by_role("button", name="Show the stack")).to_be_visible()
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.support import ready_site, sign_in, violations
-from tests.dashboard.support import URL, fail_with
+from tests.browser.support import authenticate, ready_site, sign_in, violations
+from tests.dashboard.support import fail_with
 from tests.support import Store
 from tests.taskqueue.tasks import note
 
@@ -35,7 +35,7 @@ def test_the_search_is_accessible(
     fail_with("the mail to kim was refused by a server with a long answer " * 3)
     note.enqueue({"to": "kim", "note": "long text " * 20})
     page = open_page(scheme, width, **options)
-    sign_in(page, site)
+    authenticate(page, site)
 
     for query in ("?q=kim", "?q=state:gone", "?q=nothing"):
         page.goto(f"{site}{SEARCH}{query}")
@@ -52,10 +52,7 @@ def test_a_text_is_found_from_the_overview_with_the_keyboard_and_without_javascr
 ) -> None:
     result = note.enqueue({"to": "kim"})
     page = open_page(java_script_enabled=False)
-    page.goto(f"{site}/admin/login/?next={URL}")
-    page.locator("#id_username").fill("admin")
-    page.locator("#id_password").fill("secret")
-    page.locator("#id_password").press("Enter")
+    sign_in(page, site)
 
     page.get_by_role("combobox", name="Search tasks").fill("to=kim")
     page.get_by_role("combobox", name="Search tasks").press("Enter")

@@ -36,9 +36,8 @@ def test_a_worker_is_stopped_on_an_accessible_page(
     ]
     write_worker(redis_server, "app-1:aa.1", seen_s=-600, busy=12, **{**REPORT, "runs": runs})
     page = open_page(scheme, width, **options)
-    sign_in(page, site)
+    sign_in(page, site, WORKERS)
 
-    page.goto(site + WORKERS)
     page.locator("[data-drc-pause]").click()
     details = page.locator(".drc-row-details")
     expect(details.first).to_be_hidden()
@@ -67,9 +66,8 @@ def test_a_pool_is_changed_by_an_accessible_form(
     for worker in ("app-1:aa.1", "app-2:bb.1"):
         write_worker(redis_server, worker, seen_s=-600, **report)  # alive however slow the browser is
     page = open_page(scheme, width, **options)
-    sign_in(page, site)
+    sign_in(page, site, WORKERS)
 
-    page.goto(site + WORKERS)
     page.locator("[data-drc-pause]").click()
     assert violations(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -99,8 +97,7 @@ def test_fifty_processes_are_a_line_each_and_details_stay_open(
         report = {**REPORT, "runs": runs, "host": f"app-{number % 4}", "pid": 100 + number, "version": str(number % 2)}
         write_worker(redis_server, f"app-{number % 4}:{number}.a", seen_s=-600, busy=number % 8, **report)
     page = open_page("light", 1280)
-    sign_in(page, site)
-    page.goto(site + WORKERS)
+    sign_in(page, site, WORKERS)
 
     assert page.evaluate("document.documentElement.scrollHeight") < 3_000
     lines = page.locator("tr:has(details)").evaluate_all("(rows) => rows.map((row) => row.offsetHeight)")

@@ -189,7 +189,7 @@ def test_arguments_are_masked_and_the_view_of_masked_values_is_logged(redis_serv
         assert b"k3y" not in response.content
     assert (viewer.get(address).status_code, viewer.post(address).status_code) == (403, 403)
     reader = browser("view_overview", "view_task_arguments")
-    assert "Show masked values…" in text(reader.get(url_of(result.id)))
+    assert "Show arguments…" in text(reader.get(url_of(result.id)))
     assert "s3cret" not in text(reader.get(address))
     assert LogEntry.objects.count() == 0
 

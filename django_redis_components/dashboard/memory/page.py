@@ -155,7 +155,7 @@ def _growth_tile(use: MemoryUse, records: list[list[float]]) -> Tile:
         return Tile(label, NO_VALUE, _not_measured(use, records))
     text = (_("−%(size)s") if growth < 0 else "%(size)s") % {"size": filesizeformat(abs(growth))}
     age = {"age": formats.age(records[-1][0] - records[0][0])}
-    return Tile(label, text, _("over %(age)s") % age, unit=_("per hour"))
+    return Tile(label, text, pgettext("measured in this time", "over %(age)s") % age, unit=_("per hour"))
 
 
 def _not_measured(use: MemoryUse, records: list[list[float]]) -> str:

@@ -139,7 +139,7 @@ def show_arguments(request: PageRequest, task: Explanation) -> HttpResponse:
     if not request.is_post:
         confirmation = Confirmation(
             title=title,
-            button=_("Show masked values"),
+            button=_("Show arguments"),
             back=back,
             facts=facts_of(task),
             checks=[Check(_("It is recorded in the admin’s log that you have seen them."), "caution")],

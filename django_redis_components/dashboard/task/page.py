@@ -152,6 +152,7 @@ def build_page(task: Explanation, verbs: dict[str, str], links: Links) -> dict[s
         "errors": errors[::-1],
         "more_errors": more % {"count": number(rest)} if rest > 0 else "",
         "arguments": lines,
+        "can_show_arguments": bool(lines) or guarded(lambda: task.record.is_sealed, False),
         "arguments_note": note,
         "facts": [fact for fact in _facts(task, links) if fact.value],
         "progress": _progress(task),
@@ -224,6 +225,8 @@ def _arguments(task: Explanation) -> tuple[list[str], str]:
     lines = guarded(lambda: argument_lines(task.record), None)
     if lines is None:
         return [], _("The arguments are not readable.")
+    if task.record.is_sealed:
+        return [], _("The arguments are sealed.")
     return lines, "" if lines else _("The task has no arguments.")
 
 
@@ -286,7 +289,7 @@ def _limits(task: Explanation, url_of: TaskUrl) -> Iterator[Limit]:
     if key := limit_key(task, Field.rate):
         yield Limit(_("Rate limit %(name)s") % {"name": key}, _rate_text(task), [])
     if task.group:
-        yield Limit(_("Group"), task.group, [])
+        yield Limit(pgettext("of tasks, served in turn", "Group"), task.group, [])
     if claim := task.text(Field.unique_claim):
         yield _unique(task, claim, url_of)
 

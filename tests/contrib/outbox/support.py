@@ -6,10 +6,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from django.db import connection
+
+from django_redis_components.contrib import outbox as app
+from django_redis_components.contrib.outbox.apps import OutboxConfig
 from django_redis_components.contrib.outbox.models import OutboxEntry
+from django_redis_components.contrib.outbox.problems import waiting_rows
 from django_redis_components.contrib.outbox.relay import Relay
 from django_redis_components.core import circuit_breaker
-from django_redis_components.taskqueue import get_queue
+from django_redis_components.dashboard import unregister_panel
+from django_redis_components.dashboard.problems.registry import unregister_check
+from django_redis_components.taskqueue import get_queue, outbox
 from tests.support import Store
 from tests.taskqueue.support import base_key, taskqueue_settings
 
@@ -20,6 +27,31 @@ SITE = {"DJANGO_SETTINGS_MODULE": "tests.contrib.outbox.site"}
 def use_outbox(settings: Any, **options: Any) -> None:
     """Set `TASKQUEUE` so that all tasks use the outbox."""
     taskqueue_settings(settings, OUTBOX=True, **options)
+
+
+@contextmanager
+def installed_outbox() -> Iterator[None]:
+    """Do what Django does when the app is in INSTALLED_APPS."""
+    OutboxConfig(OutboxConfig.name, app).ready()
+    try:
+        yield
+    finally:
+        outbox.install(None)
+        unregister_check(waiting_rows)
+        unregister_panel("outbox")
+
+
+@contextmanager
+def outbox_table(settings: Any) -> Iterator[None]:
+    """Create the table, as `migrate` does, and let all tasks use the outbox."""
+    use_outbox(settings)
+    with connection.schema_editor() as editor:
+        editor.create_model(OutboxEntry)
+    try:
+        yield
+    finally:
+        with connection.schema_editor() as editor:
+            editor.delete_model(OutboxEntry)
 
 
 def row_count(database: str = "default") -> int:
