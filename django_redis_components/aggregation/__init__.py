@@ -50,7 +50,8 @@ from django_redis_components.aggregation.exceptions import (
     LogFileChanged,
     NoRangesLoaded,
 )
-from django_redis_components.aggregation.log_lines import LOG_FORMATS, LogEntry, parse_line
+from django_redis_components.aggregation.log_entry import LogEntry
+from django_redis_components.aggregation.log_lines import LOG_FORMATS, parse_line
 
 __all__ = [
     "LOG_FORMATS",

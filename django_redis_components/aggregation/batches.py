@@ -9,7 +9,7 @@ from datetime import date
 from typing import Literal
 
 from django_redis_components.aggregation.exceptions import NoRangesLoaded
-from django_redis_components.aggregation.log_lines import LogEntry
+from django_redis_components.aggregation.log_entry import LogEntry
 from django_redis_components.core.arguments import check_choice, check_instance, check_string
 from django_redis_components.core.client_address import bare_address
 from django_redis_components.core.keys import day_stamp, digest
@@ -118,18 +118,19 @@ class LogBatch:
 
     Attributes:
         lines, bad: number of lines that are requests with what the key needs, and of others.
+        unknown: number of lines whose place is unknown, once places were looked up.
         examples: offsets of the first bad lines.
         counts: number of requests by day and key.
         addresses: number of requests by day and address, for addresses whose key is not known yet.
     """
 
-    __slots__ = ("_key", "_needs_address", "_places", "addresses", "bad", "counts", "examples", "lines")
+    __slots__ = ("_key", "_needs_address", "_places", "addresses", "bad", "counts", "examples", "lines", "unknown")
 
     def __init__(self, key: EntryKey) -> None:
         self._key = key
         self._places = key._cached_places() if isinstance(key, PlaceKey) else None
         self._needs_address = bool(getattr(key, "needs_address", False))
-        self.lines = self.bad = 0
+        self.lines = self.bad = self.unknown = 0
         self.examples: list[int] = []
         self.counts: Counter[tuple[date, str]] = Counter()
         self.addresses: Counter[tuple[date, str]] = Counter()
@@ -156,6 +157,16 @@ class LogBatch:
     def is_full(self) -> bool:
         """Return whether the batch should be flushed."""
         return len(self.counts) + len(self.addresses) >= MAX_COUNTS or self.lines + self.bad >= MAX_LINES
+
+
+def unknown_lines(batch: LogBatch, texts: dict[str, str]) -> int:
+    """Return the number of lines of a batch of places whose place is unknown. See `flat`."""
+    known = sum(count for (_, key), count in batch.counts.items() if key != UNKNOWN.country)
+    return (
+        batch.lines
+        - known
+        - sum(count for (_, address), count in batch.addresses.items() if texts[address] != UNKNOWN.country)
+    )
 
 
 def flat(batch: LogBatch, texts: dict[str, str]) -> Sequence[str | int]:

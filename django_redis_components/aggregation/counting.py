@@ -9,11 +9,21 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
 
-from django_redis_components.aggregation.batches import MAX_EXAMPLES, EntryKey, LogBatch, PlaceKey, flat, texts_of
+from django_redis_components.aggregation.batches import (
+    MAX_EXAMPLES,
+    EntryKey,
+    LogBatch,
+    PlaceKey,
+    flat,
+    texts_of,
+    unknown_lines,
+)
 from django_redis_components.aggregation.cursor import LineCursor, Parse
 from django_redis_components.aggregation.exceptions import KeyMismatch, LogFileChanged
 from django_redis_components.aggregation.identity import FileIdentity, identify
 from django_redis_components.aggregation.log_files import SEGMENT_BYTES, LogFile, Mark
+from django_redis_components.aggregation.log_lines import parse_line
+from django_redis_components.aggregation.other_formats import OTHER_READ, name_of_format
 from django_redis_components.aggregation.scripts import FLUSH
 from django_redis_components.core.protocol import Batch, Flow, LocalIO, Read
 from django_redis_components.core.settings import conf
@@ -27,8 +37,11 @@ class FileReport:
     Attributes:
         lines, bad: number of lines that were counted now, and of those that are no requests, or lack the address that
             the key needs.
+        unknown: those of `lines` whose address has no place, if places are counted. They are all if a log has the
+            addresses of a proxy.
         uncounted: lines that were not counted because most of them are bad, and no others of the file were counted
             before: the format may be wrong.
+        looks_like: name of the format that these lines seem to have; "" if it is not known.
         examples: offsets of the first bad lines, in the uncompressed text.
         incomplete: bytes of a last line without a newline, which is counted once it is complete.
         error: why the rest of the file cannot be read; "" if it can.
@@ -37,7 +50,9 @@ class FileReport:
     path: str
     lines: int = 0
     bad: int = 0
+    unknown: int = 0
     uncounted: int = 0
+    looks_like: str = ""
     examples: list[int] = dataclasses.field(default_factory=list)
     incomplete: int = 0
     error: str = ""
@@ -111,6 +126,7 @@ class FileCounter:
                 return
             if not self._is_proven and batch.bad > batch.lines:
                 _add_uncounted(report, batch)
+                report.looks_like = yield LocalIO(partial(self._format_of, report.examples))
                 return
             last = last._replace(token=secrets.token_hex(4))
             is_counted = yield from self._flush(identity, segment, mark, last, batch)
@@ -143,6 +159,15 @@ class FileCounter:
         self._report_position()
         return own
 
+    def _format_of(self, offsets: Sequence[int]) -> str:
+        """Return the name of the format that one of some lines seems to have; "" if it is not known."""
+        for line in (self._log.line_at(offset) for offset in offsets):
+            if self._options.parse(line) is not None:
+                continue  # it lacks an address
+            if name := OTHER_READ if parse_line(line) else name_of_format(line):
+                return name
+        return ""
+
     def _report_position(self) -> None:
         """Report how far the file was read, skipped lines included."""
         position = self._log.position() if self._log.codec else self._cursor.offset
@@ -157,6 +182,7 @@ class FileCounter:
         options, log, texts = self._options, self._log, dict[str, str]()
         if isinstance(options.key, PlaceKey):
             texts = yield from texts_of(options.key, (address for _, address in batch.addresses))
+            batch.unknown = unknown_lines(batch, texts)
         reply: int | bytes = yield FLUSH(
             base=options.base,
             file=identity.id,
@@ -191,6 +217,7 @@ def _add(report: FileReport, batch: LogBatch) -> None:
     """Add a batch that was counted."""
     report.lines += batch.lines
     report.bad += batch.bad
+    report.unknown += batch.unknown
     _add_examples(report, batch)
 
 

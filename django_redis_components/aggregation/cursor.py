@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from django_redis_components.aggregation.batches import LogBatch
+from django_redis_components.aggregation.log_entry import LogEntry
 from django_redis_components.aggregation.log_files import SEGMENT_BYTES, LogFile, Mark
-from django_redis_components.aggregation.log_lines import LogEntry
 
 #: Parses a line; None if it is no request.
 Parse = Callable[[bytes], LogEntry | None]

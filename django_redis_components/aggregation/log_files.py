@@ -134,6 +134,14 @@ class LogFile:
         """Return whether there is no line after an offset."""
         return next(self.lines(offset), None) is None
 
+    def line_at(self, offset: int) -> bytes:
+        """Return the start of the line at an offset, without null bytes before it. See `has` for damaged files."""
+        try:
+            return self._content.read_at(offset, WINDOW_BYTES).lstrip(b"\0").partition(b"\n")[0]
+        except LogDamaged as exc:
+            self.error = str(exc)
+            return b""
+
     def mark(self, offset: int) -> Mark:
         """Return the mark of an offset after the line that was read last."""
         text = self._content.tail(offset)

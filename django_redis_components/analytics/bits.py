@@ -16,14 +16,17 @@ EPOCH = date(2020, 1, 1)
 LAST_DAY = date(2099, 12, 31)
 
 
-def offset_of(day: date) -> int:
+def offset_of(day: date, what: str = "at") -> int:
     """Return the offset of a day.
+
+    Args:
+        what: the argument's name, for the error.
 
     Raises:
         ValueError: before EPOCH or after LAST_DAY.
     """
     if not EPOCH <= day <= LAST_DAY:
-        raise ValueError(f"day={day}: expected a day from {EPOCH} to {LAST_DAY}.")
+        raise ValueError(f"{what}={day}: expected a day from {EPOCH} to {LAST_DAY}.")
     return (day - EPOCH).days
 
 

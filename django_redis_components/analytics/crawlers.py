@@ -32,7 +32,8 @@ _MACHINES = (
     # Crawlers.
     "robot", "crawl", "spider", "slurp", "scrape", "scraping", "scrapy", "fetch", "indexer", "indexing", "harvest",
     "nutch", "heritrix", "archive", "httrack", "webcopier", "sitesucker", "grabber", "extract", "collector",
-    "downloader", "capture", "screenshot", "thumbnail", "webkit2png", "parser", "transcoder", "retriever", "agent-",
+    "downloader", "capture", "screenshot", "thumbnail", "webkit2png", "wkhtmlto", "parser", "transcoder", "retriever",
+    "agent-", "barkrowler",
     # Browsers without a person.
     "headless", "phantomjs", "selenium", "webdriver", "puppeteer", "playwright", "cypress/", "slimerjs", "zombie.js",
     "jsdom", "htmlunit",
@@ -41,7 +42,7 @@ _MACHINES = (
     "statuscake", "uptime", "site24x7", "catchpoint", "dejaclick", "dmbrowser", "synthetic", "iplabel", "neustar",
     "hotjar", "monitor", "healthcheck", "health-check", "health check", "checker", "check_", "validator", "audit",
     "analyser", "analyzer", "inspect", "detector", "optimizer", "observatory", "insights", "siteimprove", "silktide",
-    "nagios", "zabbix", "datadog", "newrelic", "prometheus",
+    "nagios", "zabbix", "datadog", "dynatrace", "newrelic", "prometheus", "checkly", "freshping", "hexometer",
     # Search for holes.
     "masscan", "nikto", "sqlmap", "nuclei", "zgrab", "burpcollaborator", "acunetix", "netsparker", "openvas", "nessus",
     "censys", "securityheaders", "hardenize", "foregenix", "watchtowr",
@@ -50,20 +51,26 @@ _MACHINES = (
     "-google", "google-", "google_", "googleother", "googleweblight", "googleimage", "google favicon", "google page",
     "google search", "google web", "mediapartners", "imageproxy", "emailproxy", "mail.ru_", "semrush", "ahrefs",
     "brandverity", "datanyze", "wappalyzer", "cloudflare", "chatgpt", "openai", "claude", "anthropic", "perplexity",
-    "cohere-ai", "manus-user", "devin/", "novaact", "jina-",
+    "cohere-ai", "gemini-", "qwantify", "manus-user", "devin/", "novaact", "jina-",
     # Readers of feeds.
     "feed", "subscriber", "reeder/", "readkit", "netnewswire", "newsblur", "newsnow", "inoreader", "podcast",
     "downcast",
+    # Office programs, which look at the links of a document or a mail.
+    "microsoft office", "ms-office", "msoffice", "outlook-",
     # Libraries and command lines.
     "curl", "wget", "libwww-perl", "urllib", "aiohttp", "httpx", "httpclient", "http-client", "http_client", "okhttp",
     "axios", "guzzle", "winhttp", "python", "golang", "go-http", "node-", "nodejs", "postman", "powershell", "reqwest",
-    "clamav", "wordpress", "cfnetwork/", "networkingextension/", "dalvik/",
+    "clamav", "wordpress", "cfnetwork", "networkingextension/", "com.apple.webkit", "dalvik/",
 )  # fmt: skip
 #: Ends of their words, and whole words.
 _ENDS = ("bot", "bots", "scan", "scanner", "check", "probe", "proxy", "agent", "finder", "rss", "rigor")
 _WORDS = frozenset({"nmap", "rss", "lwp", "perl", "php", "ruby", "node", "scanning"})
-#: Phones, tablets and apps of people with such a word in their name.
-_NO_MACHINES = re.compile(r"cubot|\bm bot|camscanner")
+#: An app of people with such a word in its name, and the model of a phone, a tablet or a television, which may have
+#: any: CUBOT, M BOT, Fetch TV. Crawlers tell their names elsewhere.
+_NO_MACHINES = re.compile(
+    r"camscanner|cubot|\bm bot"
+    r"|(?<=android )[\d.]{1,8}; (?:[a-z]{2}[-_][a-z]{2}; )?(?!compatible)[^;()+@:/]{1,40}(?=[;)]| build/)"
+)
 #: The mail address of a person to complain to, and a template that was not filled in.
 _CONTACT = re.compile(r"@[a-z][\w-]*\.|\{\w")
 _WORD = re.compile(r"[a-z]+")

@@ -22,6 +22,8 @@ PAGES = ("text/html", "application/xhtml+xml")
 #: Headers that browsers and scripts send with requests for pages that nobody sees yet, and what they say.
 PREFETCH_HEADERS = ("HTTP_SEC_PURPOSE", "HTTP_PURPOSE", "HTTP_X_PURPOSE", "HTTP_X_MOZ", "HTTP_X_SEC_PURPOSE")
 _PREFETCHES = ("prefetch", "prerender", "preview")
+#: Headers of htmx and Turbo when they follow a link, or go back to a page that they have to fetch again.
+_FOLLOWED = ("HTTP_HX_BOOSTED", "HTTP_HX_HISTORY_RESTORE_REQUEST", "HTTP_X_TURBO_REQUEST_ID")
 #: Headers of requests that may be no navigation. Most requests have none of them.
 _MARKS = (*PREFETCH_HEADERS, "HTTP_HX_REQUEST", "HTTP_X_REQUESTED_WITH", "HTTP_TURBO_FRAME")
 
@@ -81,10 +83,10 @@ def _is_navigation(meta: dict[str, Any]) -> bool:
         return False
     if "HTTP_TURBO_FRAME" in meta:
         return False
-    if "HTTP_HX_BOOSTED" in meta or "HTTP_X_TURBO_REQUEST_ID" in meta:  # htmx or Turbo follows a link
+    if not meta.keys().isdisjoint(_FOLLOWED):
         return True
-    if "HTTP_HX_REQUEST" in meta or meta.get("HTTP_X_REQUESTED_WITH") == "XMLHttpRequest":
-        return False
+    if "HTTP_HX_REQUEST" in meta or "." not in meta.get("HTTP_X_REQUESTED_WITH", "."):
+        return False  # apps of Android that show pages write their package there: com.example.app
     # A service worker that passes a navigation on has no target.
     return target == "document" or (target == "empty" and meta.get("HTTP_SEC_FETCH_MODE") == "navigate")
 

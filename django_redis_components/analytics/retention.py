@@ -118,9 +118,9 @@ def _roll_up(sign_ins: SignIns, days: int, end: date | None) -> Flow[int]:
 
 def _days_until(last: date, count: int) -> list[date]:
     check_int(count, "days", 1, MAX_DAYS)
-    bits.offset_of(last)  # raises for a day out of range
+    bits.offset_of(last, "end")  # raises for a day out of range
     days = [last - timedelta(days=count - 1 - number) for number in range(count)]
-    bits.offset_of(days[0])
+    bits.offset_of(days[0], f"end={last} with days={count}: first day")
     return days
 
 

@@ -28,16 +28,19 @@ conf.on_change(_logged.clear)
 MAX_CHARS = 64
 #: An address with what proxies write around it: 192.0.2.1:4711, [2001:db8::1]:4711, fe80::1%eth0.
 _DECORATED = re.compile(r'"?(?:\[([^\]%]+)(?:%[^\]]*)?\](?::\d+)?|([\d.]+)(?::\d+)?|([^"%]+)(?:%[^"]*)?)"?')
-#: The first 12 bytes of IPv6 addresses whose last four are an IPv4 address: IPv4-mapped, and of a NAT64 translator.
-_IPV4_PREFIXES = (b"\0" * 10 + b"\xff\xff", b"\0\x64\xff\x9b" + b"\0" * 8)
+#: The first 12 bytes of IPv6 addresses whose last four are an IPv4 address: IPv4-mapped, IPv4-translated (SIIT), and of
+#: a NAT64 translator with the well-known prefix.
+_IPV4_PREFIXES = (b"\0" * 10 + b"\xff\xff", b"\0" * 8 + b"\xff\xff\0\0", b"\0\x64\xff\x9b" + b"\0" * 8)
+#: The first 6 bytes of the prefixes that a network may choose for its own translator, 64:ff9b:1::/48 (RFC 8215).
+_LOCAL_NAT64 = b"\0\x64\xff\x9b\0\1"
 
 
 def bare_address(address: str) -> str | None:
     """Return the address in a text as all components write it; None if the text is not one address.
 
     A port, brackets, a zone, quotes and spaces around it are removed. An IPv4 address inside of an IPv6 one
-    (``::ffff:192.0.2.1``, and ``64:ff9b::192.0.2.1`` of a NAT64 translator) is returned as IPv4. Nothing is resolved by
-    DNS.
+    (``::ffff:192.0.2.1``, ``::ffff:0:192.0.2.1``, and ``64:ff9b::192.0.2.1`` or ``64:ff9b:1::192.0.2.1`` of a NAT64
+    translator) is returned as IPv4. Nothing is resolved by DNS.
     """
     try:
         return _normal_form(address)
@@ -54,7 +57,7 @@ def _normal_form(address: str) -> str:
         socket.inet_pton(socket.AF_INET, address)  # it accepts the normal form only
         return address
     packed = socket.inet_pton(socket.AF_INET6, address)
-    if packed.startswith(_IPV4_PREFIXES):
+    if packed.startswith(_IPV4_PREFIXES) or (packed.startswith(_LOCAL_NAT64) and packed[8:12] == bytes(4)):
         return socket.inet_ntop(socket.AF_INET, packed[12:])
     return socket.inet_ntop(socket.AF_INET6, packed)
 

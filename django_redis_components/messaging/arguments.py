@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import secrets
 from typing import Any
 from uuid import UUID
@@ -49,12 +50,23 @@ def check_body(body: Any) -> bytes:
 
     Raises:
         TypeError: not a JSON value.
-        ValueError: NaN or an infinity, or too large.
+        ValueError: NaN or an infinity, a lone surrogate, or too large.
     """
-    data = serialization.encode(serialization.normalize(body, "body"), "body")
+    normalized = serialization.normalize(body, "body")
+    data = serialization.encode(normalized, "body")
+    if b"\\ud" in data and not _is_encodable(normalized):  # as `encode` escapes lone surrogates
+        raise ValueError("body has a lone surrogate: expected text that UTF-8 can encode, for pages and streams.")
     if len(data) > MAX_BODY_BYTES:
         raise ValueError(f"body has {len(data):,} bytes as JSON: expected at most {MAX_BODY_BYTES:,}.")
     return data
+
+
+def _is_encodable(value: Any) -> bool:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def check_id(id: object, what: str = "id", *, low: int = 0) -> int:

@@ -26,6 +26,21 @@ CADDY = {
     },
 }  # fmt: skip
 CADDY_WITHOUT_IP = {"method": "GET", "uri": "/a?b", "headers": {"User-Agent": ["x"], "Referer": ["-"]}}
+TRAEFIK = {
+    "ClientAddr": "10.0.0.1:4711", "ClientHost": "8.8.8.8", "DownstreamStatus": 200, "OriginStatus": 0,
+    "RequestMethod": "GET", "RequestPath": "/a?b", "StartUTC": "2026-10-10T13:55:36.123456789Z", "level": "info",
+    "time": "2026-10-10T15:55:36+02:00", "request_Referer": "-", "request_User-Agent": "x",
+}  # fmt: skip
+ALB = (
+    "https 2026-10-10T13:55:36.186641Z app/shop/50dc6c495c0c9188 8.8.8.8:2817 10.0.0.1:80 0.086 -1 -1 200 - 0 57"
+    ' "GET https://www.example.com:443/a?b HTTP/1.1" "x" ECDHE-RSA-AES128 TLSv1.2 arn:aws:elasticloadbalancing'
+    ' "Root=1-58337281" "www.example.com" "arn:aws:acm" 1'
+    ' 2026-10-10T13:55:36.0Z "forward" "-" "-" "-" "-" "-" "-" TID_1'
+)
+ELB = (
+    "2026-10-10T13:55:36.943958Z shop 8.8.8.8:2817 10.0.0.1:80 0.000073 0.001048 0.000057 200 200 0 29"
+    ' "GET http://www.example.com:80/a?b HTTP/1.1" "x" - -'
+)
 COMBINED = COMMON + ' "-" "x"'
 FULL = LogEntry(DAY, "8.8.8.8", 200, "GET", "/a?b", "-", "x")
 
@@ -51,6 +66,19 @@ FULL = LogEntry(DAY, "8.8.8.8", 200, "GET", "/a?b", "-", "x")
             COMMON.replace("8.8.8.8 -", "host.example.com -"),
             FULL._replace(address="host.example.com", referrer="", agent=""),
         ),
+        (COMBINED.replace("36 +0000", "36.123456 +0000"), FULL),
+        (COMBINED.replace("10/Oct/2026:13:55:36 +0000", "2026-10-10T13:55:36+00:00"), FULL),
+        (COMBINED.replace("10/Oct/2026:13:55:36 +0000", "2026-10-10T13:55:36.123Z"), FULL),
+        (ALB, FULL._replace(referrer="")),
+        (ELB, FULL._replace(referrer="")),
+        (ALB.replace("8.8.8.8:", "[2001:4860::8888]:"), FULL._replace(referrer="", address="2001:4860::8888")),
+        (
+            ALB.replace("/a?b HTTP", "/ HTTP").replace("200 -", "502 502"),
+            FULL._replace(referrer="", status=502, path="/"),
+        ),
+        (json.dumps(TRAEFIK), FULL),
+        (json.dumps(TRAEFIK | {"ClientHost": "8.8.8.8, 10.0.0.1", "DownstreamStatus": 499}), FULL._replace(status=499)),
+        (json.dumps(TRAEFIK | {"StartUTC": None, "ClientHost": "", "ClientAddr": "8.8.8.8:1"}), FULL),
         (json.dumps(NGINX), FULL),
         (json.dumps(NGINX | {"time_iso8601": "", "msec": "1791640536.123"}), FULL),
         (json.dumps(NGINX | {"time_iso8601": None, "time_local": "10/Oct/2026:13:55:36 +0000"}), FULL),
@@ -112,6 +140,9 @@ def test_day_is_local(time: str, day: int, settings: Any) -> None:
         json.dumps(NGINX | {"status": "2000"}).encode(), json.dumps(NGINX | {"remote_addr": 7}).encode(),
         json.dumps(NGINX | {"time_iso8601": "2026-99-99"}).encode(),
         json.dumps(CADDY | {"request": {"headers": 7}}).encode(),
+        json.dumps(TRAEFIK | {"DownstreamStatus": None}).encode(), json.dumps(TRAEFIK | {"ClientHost": 7}).encode(),
+        ALB.replace("200 -", "- -").encode(), ALB.replace("8.8.8.8:2817", "-").encode(), ALB[:90].encode(),
+        ALB.replace("2026-10-10", "2026-13-10").encode(),
     ],
     ids=lambda junk: repr(junk[:40]),
 )  # fmt: skip
@@ -187,6 +218,26 @@ def test_address_is_read_as_proxies_write_it(before: str, first: str, address: s
     assert parse_line((before + COMBINED.replace("8.8.8.8", first)).encode()) == FULL._replace(address=address)
 
 
+@pytest.mark.parametrize(
+    ("head", "address"),
+    [
+        ("8.8.8.8 10.0.0.1 - -", "8.8.8.8"),
+        ("8.8.8.8, 9.9.9.9 10.0.0.1 - -", "8.8.8.8"),
+        ('"8.8.8.8, 10.0.0.2" "10.0.0.1" - -', "8.8.8.8"),
+        ("2001:4860::8888 fd00::1 - -", "2001:4860::8888"),
+        ("9.9.9.9 8.8.8.8 - -", "8.8.8.8"),
+        ("10.0.0.2 10.0.0.1 - -", "10.0.0.1"),
+        ("- 10.0.0.1 - -", "10.0.0.1"),
+        ("9.9.9.9:443 10.0.0.1 - -", "10.0.0.1"),
+        ("Nov 25 10:00:00 9.9.9.9 nginx: 10.0.0.1 - -", "10.0.0.1"),
+    ],
+)
+def test_address_that_a_private_proxy_has_forwarded_is_read(head: str, address: str) -> None:
+    line = COMBINED.replace("8.8.8.8 - frank", head)
+
+    assert parse_line(line.encode()) == FULL._replace(address=address)
+
+
 def test_user_cannot_choose_the_address() -> None:
     line = COMBINED.replace("frank", "frank 9.9.9.9 - -")
 
@@ -217,7 +268,10 @@ def test_any_value_of_a_field_is_parsed_without_an_error(nginx: str, caddy: str,
 
 
 def test_format_that_was_chosen_refuses_other_lines() -> None:
-    lines = {"combined": COMMON + ' "-" "x"', "nginx-json": json.dumps(NGINX), "caddy": json.dumps(CADDY)}
+    lines = {
+        "combined": COMBINED, "nginx-json": json.dumps(NGINX), "caddy": json.dumps(CADDY),
+        "traefik": json.dumps(TRAEFIK), "alb": ALB,
+    }  # fmt: skip
 
     for name, parse in ((name, parser_for(name)) for name in lines):  # type: ignore[arg-type]
         assert [other for other, line in lines.items() if parse(line.encode())] == [name]

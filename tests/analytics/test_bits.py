@@ -17,7 +17,7 @@ def test_offsets_run_from_the_epoch_to_the_last_day() -> None:
 
 @pytest.mark.parametrize("day", [date(2019, 12, 31), date(2100, 1, 1)])
 def test_day_out_of_range_raises(day: date) -> None:
-    with pytest.raises(ValueError, match=rf"^day={day}: expected a day from 2020-01-01 to 2099-12-31\.$"):
+    with pytest.raises(ValueError, match=rf"^at={day}: expected a day from 2020-01-01 to 2099-12-31\.$"):
         bits.offset_of(day)
 
 

@@ -194,7 +194,7 @@ def test_days_of_a_triangle_are_bounded(redis_server: Store, call: Any, days: ob
         call(SignIns("site"), days=days)
 
 
-@pytest.mark.parametrize(("end", "day"), [(date(2020, 1, 4), "2019-12-26"), (date.min, "0001-01-01")])
+@pytest.mark.parametrize(("end", "day"), [(date(2020, 1, 4), " with days=10: first day=2019-12-26"), (date.min, "")])
 def test_triangle_before_the_first_day_raises(redis_server: Store, end: date, day: str) -> None:
-    with pytest.raises(ValueError, match=rf"^day={day}: expected a day from 2020-01-01 to 2099-12-31\.$"):
+    with pytest.raises(ValueError, match=rf"^end={end}{day}: expected a day from 2020-01-01 to 2099-12-31\.$"):
         retention_triangle(SignIns("site"), days=10, end=end)

@@ -303,7 +303,7 @@ def test_user_id_that_is_not_an_integer_raises(user_id: object) -> None:
 
 @pytest.mark.parametrize("day", [date(2019, 12, 31), date(2100, 1, 1)])
 def test_day_out_of_range_raises_without_a_request(day: date) -> None:
-    with pytest.raises(ValueError, match=rf"^day={day}: expected a day from 2020-01-01 to 2099-12-31\.$"):
+    with pytest.raises(ValueError, match=rf"^at={day}: expected a day from 2020-01-01 to 2099-12-31\.$"):
         SignIns("site").sign_in(7, at=day)
 
 

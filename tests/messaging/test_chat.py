@@ -412,6 +412,9 @@ def test_a_full_chat_refuses_a_join(redis_server: Store) -> None:
         (lambda: Chat("x").join("a", history=-1), ValueError, "history=-1: expected an integer from 0 to"),
         (lambda: Chat("x").send("a", object()), TypeError, "body is a builtins.object: expected JSON"),
         (lambda: Chat("x").send("a", float("nan")), ValueError, "JSON has no NaN"),
+        (lambda: Chat("x").send("a", ["漢\udc80"]), ValueError, "body has a lone surrogate: expected text that UTF-8"),
+        (lambda: Chat("x").edit_message("a", 1, "\ud83d"), ValueError, "body has a lone surrogate"),
+        (lambda: Chat.create("a", ["b"], {"\udfff": "\\ud800"}), ValueError, "body has a lone surrogate"),
         (
             lambda: Chat("x").send("a", "x" * 70_000),
             ValueError,
@@ -430,7 +433,7 @@ def test_a_full_chat_refuses_a_join(redis_server: Store) -> None:
         (lambda: Retention(keep_for=9, max_age=3), ValueError, "keep_for=9: expected at most max_age, 3."),
         (lambda: Retention(ttl=0), ValueError, "ttl=0: expected a number of seconds above 0"),
     ],
-    ids=[str(number) for number in range(22)],
+    ids=[str(number) for number in range(25)],
 )
 def test_bad_arguments_are_refused_before_anything_is_sent(act: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=re.escape(text)):

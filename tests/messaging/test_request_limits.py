@@ -290,16 +290,9 @@ def test_a_poll_with_an_etag_of_apache_learns_of_an_edit_at_once(signed_in: Clie
     assert response.json()["revision"] == 1
 
 
-SURROGATES = ['{"body": "\\ud800"}', '{"id": 1, "body": {"\\udfff": 1}}']
-
-
-@pytest.mark.parametrize(
-    "data", [*SURROGATES, "[" * 5_000, '{"a":' * 5_000, '{"body":' + "[" * 30_000 + "]" * 30_000 + "}"]
-)
+@pytest.mark.parametrize("data", ["[" * 5_000, '{"a":' * 5_000, '{"body":' + "[" * 30_000 + "]" * 30_000 + "}"])
 @pytest.mark.parametrize("view", ["chat_messages", "chat_ack"])
-def test_json_that_is_nested_too_deeply_or_is_no_text_is_refused(
-    redis_server: Store, chat: Chat, view: str, data: str
-) -> None:
+def test_json_that_is_nested_too_deeply_is_refused(redis_server: Store, chat: Chat, view: str, data: str) -> None:
     made = RequestFactory().post("/", data, content_type="application/json")
     made.user = FakeUser()
 

@@ -196,6 +196,9 @@ def test_invalid_queries_are_refused(client: Client, chat: Chat, query: dict[str
         ({}, "The request has no body."),
         ({"body": "x", "key": 3}, "key 3: expected a string"),
         ({"body": "x" * 70_000}, "expected at most 65,536"),
+        ({"body": "\ud800"}, "body has a lone surrogate: expected text that UTF-8 can encode"),
+        ({"body": {"\udfff": 1}}, "body has a lone surrogate"),
+        ({"body": "x", "key": "\ud800"}, "key '\\ud800': expected text that UTF-8 can encode."),
     ],
 )
 def test_invalid_messages_are_refused(client: Client, chat: Chat, data: Any, text: str) -> None:

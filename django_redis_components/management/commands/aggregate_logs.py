@@ -38,7 +38,8 @@ class Command(OperatorCommand):
     help = (
         "Count the requests of access logs by day and place, or another key. Each line is counted once, also if the"
         " command is killed and run again, or if a file was renamed, copied or compressed since. Formats: common,"
-        " combined, vhost_combined, JSON of nginx, and Caddy. `redis aggregation` deletes counts, or has files counted"
+        " combined, vhost_combined, JSON of nginx, Caddy and Traefik, and load balancers of AWS."
+        " `redis aggregation` deletes counts, or has files counted"
         " again.\n\nExit codes: 0 done; 1 not or only partly done: a file"
         " cannot be read, most of its lines are no requests or lack the address that the key needs, or the name has"
         " counts of another key; 2 invalid arguments; 3 Redis is unavailable."
@@ -131,6 +132,11 @@ def _notes(report: FileReport) -> Iterator[str]:
             f"{report.path}: not counted: {counted(report.bad, 'line')} without a request or an address; the first"
             f" at the offsets {offsets}."
         )
+    if report.unknown * 2 > report.lines:
+        yield (
+            f"{report.path}: more than half of the lines, {report.unknown:,} of {report.lines:,}, are from unknown"
+            " places. Are all ranges loaded, or are the addresses those of a proxy in front of the server?"
+        )
     if 0 < report.uncounted < MANY_UNCOUNTED:
         yield (
             f"{report.path}: not counted yet: {counted(report.uncounted, 'line')}, of which most are no requests, or"
@@ -146,7 +152,8 @@ def _problems(report: FileReport) -> Iterator[str]:
         yield (
             f"{report.path}: nothing was counted, because more than half of the first"
             f" {counted(report.uncounted, 'line')} are no requests, or have no address that the key needs; is the"
-            " format right? --accept-bad counts the others."
+            f" format right?{f' It looks like {report.looks_like}.' if report.looks_like else ''} --accept-bad counts"
+            " the others."
         )
     elif report.bad > report.lines and report.bad >= MANY_BAD:
         yield f"{report.path}: more than half of the lines are no requests, or have no address; has the format changed?"

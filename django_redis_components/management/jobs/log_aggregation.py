@@ -220,7 +220,9 @@ def _add(report: FileReport, part: FileReport) -> None:
     """Add what was counted of a segment."""
     report.lines += part.lines
     report.bad += part.bad
+    report.unknown += part.unknown
     report.uncounted += part.uncounted
+    report.looks_like = report.looks_like or part.looks_like
     report.examples = sorted([*report.examples, *part.examples])[:MAX_EXAMPLES]
     report.incomplete = max(report.incomplete, part.incomplete)
     report.error = report.error or part.error
