@@ -50,7 +50,7 @@ def site(settings: Any) -> Any:
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> dict[str, int]:
-    """Return the loggers of the lines from warnings on, with the number of each."""
+    """Return the number of lines of each logger, from warnings on. Each component that is used has its line."""
     return Counter(record.name for record in caplog.records if record.levelno >= 30)
 
 
@@ -68,14 +68,12 @@ def test_requests_write_one_line_and_send_no_mail(name: str, site: Any, caplog: 
     found = [getattr(client, method)(path, **options).status_code for _ in range(TIMES)]
 
     assert found == [503] * TIMES
-    assert list(lines(caplog).values()) == [1]
+    assert set(lines(caplog).values()) == {1}
     assert "django.request" not in lines(caplog)
 
 
 @pytest.mark.parametrize("name", ASYNC)
-def test_async_requests_write_one_line_and_send_no_mail(
-    name: str, site: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_async_requests_write_one_line_and_send_no_mail(name: str, site: Any, caplog: pytest.LogCaptureFixture) -> None:
     method, path, options = REQUESTS[name]
     client = signed_in(AsyncClient())
     caplog.clear()
@@ -85,7 +83,7 @@ def test_async_requests_write_one_line_and_send_no_mail(
         return [each.status_code for each in asked]
 
     assert async_to_sync(ask)() == [503] * TIMES
-    assert list(lines(caplog).values()) == [1]
+    assert set(lines(caplog).values()) == {1}
     assert "django.request" not in lines(caplog)
 
 
@@ -97,7 +95,7 @@ def test_new_event_streams_write_one_line(site: Any, caplog: pytest.LogCaptureFi
         return [await client.get("/redis/chats/room/events/") for _ in range(TIMES)]
 
     assert [each.status_code for each in async_to_sync(ask)()] == [200] * TIMES
-    assert list(lines(caplog).values()) == [1]
+    assert set(lines(caplog).values()) == {1}
 
 
 @pytest.mark.parametrize("tag", ["sign_in_calendar 7", "page_views", "page_visitors"])
