@@ -34,9 +34,10 @@ CONNECTIONS: list[dict[str, Any]] = [
 #: Whole sections that are text, though a secret belongs into them.
 SECTIONS: list[dict[str, Any]] = [
     {name: value}
-    for name in ("MONITORING", "TASKQUEUE", "ALERTS", "CONNECTIONS")
+    for name in ("MONITORING", "TASKQUEUE", "NOTIFICATIONS")
     for value in (SECRET, SECRET.encode(), f"redis://h?password={SECRET}")
 ]
+SECTIONS.append({"CONNECTIONS": f"redis://h?password={SECRET}"})
 
 
 def shown_texts(given: dict[str, Any]) -> Iterator[str]:
