@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from datetime import date
 from typing import NamedTuple
 
-from redis.exceptions import OutOfMemoryError, RedisError, ResponseError
+from redis.exceptions import RedisError, ResponseError
 
 from django_redis_components.analytics import identity
 from django_redis_components.analytics.countries import CountryLookup
@@ -41,6 +41,7 @@ from django_redis_components.analytics.visitors import IDENTITY_PERIODS, UniqueV
 from django_redis_components.core import keys
 from django_redis_components.core.client import connections
 from django_redis_components.core.client.retry import NOT_EXECUTED_ERRORS
+from django_redis_components.core.client.server import refuses_all_writes
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.observability.flushing import Collector
@@ -224,8 +225,9 @@ def _batches(views: _Views) -> Iterator[_Views]:
 
 
 def _may_succeed_later(error: Exception) -> bool:
-    refused = isinstance(error, ResponseError) and not isinstance(error, (OutOfMemoryError, *NOT_EXECUTED_ERRORS))
-    return isinstance(error, RedisError) and not refused
+    if isinstance(error, ResponseError):
+        return isinstance(error, NOT_EXECUTED_ERRORS) or refuses_all_writes(error)
+    return isinstance(error, RedisError)
 
 
 def _batch_flow(using: str, site: str, views: _Views, process: str, number: int) -> Flow[None]:

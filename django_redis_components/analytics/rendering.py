@@ -15,6 +15,7 @@ from django_redis_components.analytics.signins import SignIns, year_flow
 from django_redis_components.analytics.user_ids import UserId
 from django_redis_components.analytics.year_calendar import SIZE, YearCalendar, year_calendar
 from django_redis_components.core.arguments import check_int, short_repr
+from django_redis_components.core.circuit_breaker import should_log_failure
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import UnsupportedServer
 from django_redis_components.core.guarded_logger import guarded_logger
@@ -48,7 +49,8 @@ def read_calendar(user_id: UserId, name: str, year: int | None, days: Sequence[b
             client = connections.page_client(settings.using, settings.timeout_s)
             days = run(client, year_flow(sign_ins, user_id, shown_year))
         except (RedisError, UnsupportedServer, TimeoutError) as exc:
-            logger.warning("Redis is unavailable, the calendar of sign-ins is not shown: %s", exc)
+            if should_log_failure("calendar of sign-ins"):
+                logger.warning("Redis is unavailable, the calendar of sign-ins is not shown: %s", exc)
             return None
     return year_calendar(shown_year, days, today, subject=f"{sign_ins.name}:{user_id}")
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from redis.exceptions import RedisError
 
 from django_redis_components.core.circuit_breaker import CircuitBreaker, breaker_for
+from django_redis_components.core.client.page_clients import is_outage
 from django_redis_components.core.exceptions import ConfigurationError, Interruption, UnsupportedServer
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.settings import conf
@@ -51,8 +52,10 @@ class Safeguard:
         except Interruption:
             raise
         except Exception as exc:  # noqa: BLE001 - counting must not fail a request
-            if isinstance(exc, RedisError | UnsupportedServer | TimeoutError):
+            if is_outage(exc) or isinstance(exc, TimeoutError):
                 self._breaker.record_failure(OPEN_S, reason=exc)
+            elif isinstance(exc, RedisError):  # a server that refuses a write answers: other components go on
+                self._breaker.record_success()
             self._log(what, exc)
         else:
             self._breaker.record_success()

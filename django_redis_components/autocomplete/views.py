@@ -23,8 +23,10 @@ from django_redis_components.autocomplete.exceptions import UnknownIndex
 from django_redis_components.autocomplete.index import PrefixIndex
 from django_redis_components.autocomplete.recents import RecentList
 from django_redis_components.autocomplete.registry import RegisteredIndex, get_index, min_length_of, read_scope
+from django_redis_components.core.circuit_breaker import should_log_failure
 from django_redis_components.core.decorators import refuse_awaitable
 from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.expected_responses import unlogged
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.settings import conf
 from django_redis_components.core.slot_waits import slot_wait_limit
@@ -163,9 +165,10 @@ def _error(exc: Exception, name: str) -> JsonResponse:
         return JsonResponse({"results": [], "pagination": {"more": False}, "status": exc.text})
     if isinstance(exc, RequestRejected):
         return JsonResponse({"error": exc.text}, status=exc.status)
-    logger.warning("Autocomplete of index %r failed: %s", name[:100], exc)
+    if should_log_failure(f"autocomplete {name}"):  # of a registered index, so there are few topics
+        logger.warning("Autocomplete of index %r fails: %s", name[:100], exc)
     text = gettext("Suggestions are not available at the moment.")
-    return JsonResponse({"error": text}, status=503, headers={"Retry-After": str(RETRY_AFTER_S)})
+    return unlogged(JsonResponse({"error": text}, status=503, headers={"Retry-After": str(RETRY_AFTER_S)}))
 
 
 def _finished(response: JsonResponse) -> JsonResponse:

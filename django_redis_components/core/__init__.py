@@ -39,6 +39,7 @@ rebuild                   data anew beside the live data: begin, load, swap, aba
 command_line              command lines of manage.py, as pages advise them
 client_address            a visitor's address behind proxies
 request_middleware        the base class of the middlewares of requests
+expected_responses        responses of 503 that Django neither logs nor mails
 decompression             gzip, bzip2, xz and zstd streams, block by block
 regular_files             opening files that must be regular ones
 polling, forks            what platforms lack: `select.poll`; callbacks after a fork

@@ -107,6 +107,8 @@ class CircuitBreaker:
 
 
 _breakers: dict[str, CircuitBreaker] = {}
+#: Limits the lines about requests of visitors that have failed.
+_log_limit = CircuitBreaker()
 
 
 def breaker_for(using: str) -> CircuitBreaker:
@@ -114,9 +116,14 @@ def breaker_for(using: str) -> CircuitBreaker:
     return _breakers.get(using) or _breakers.setdefault(using, CircuitBreaker())
 
 
+def should_log_failure(topic: str) -> bool:
+    """Return whether to log a request that has failed: once a minute for each topic, as visitors and probes repeat."""
+    return _log_limit.should_log(topic=topic)
+
+
 def forget_failures() -> None:
     """Close all circuit breakers: after a change of the settings, and between tests."""
-    for each in _breakers.values():
+    for each in (_log_limit, *_breakers.values()):
         each.reset()
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from django_redis_components.core.circuit_breaker import should_log_failure
+from django_redis_components.core.expected_responses import unlogged
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.settings import conf
 from django_redis_components.core.text import one_line
@@ -40,7 +42,8 @@ def _problems() -> list[dict[str, Any]]:
         return [problem_data(each, facts) for each in (*problems, *problems_of_others(others, problems))]
     except outages.SnapshotFailed as exc:
         outage = outages.outage_of(exc.error, exc.address)
-        logger.warning("The health cannot be read (%s): %s", outage.code, one_line(outage.detail))
+        if should_log_failure(f"healthz {outage.code}"):
+            logger.warning("The health cannot be read (%s): %s", outage.code, one_line(outage.detail))
         text = f"{outage.title} {outage.address}".strip()
         problem = outage_problem(outage, text)
         problems = [problem, *problems_of_others(others)]
@@ -54,7 +57,4 @@ def _response(problems: list[dict[str, Any]], access: Access) -> HttpResponse:
     data: dict[str, Any] = {"status": "healthy" if is_healthy else "unhealthy", "problems": listed}
     if access.has_token:
         data["environment"] = conf.settings().dashboard.environment
-    response: Any = JsonResponse(data, status=200 if is_healthy else 503)
-    # Django logs each 503 as an error and mails it to ADMINS: one mail per request of each load balancer.
-    response._has_been_logged = True
-    return cast(HttpResponse, response)
+    return unlogged(JsonResponse(data, status=200 if is_healthy else 503))

@@ -89,7 +89,8 @@ _CODES: tuple[tuple[type[Exception] | tuple[type[Exception], ...], str], ...] = 
     (BusyLoadingError, "loading"),
     (OutOfMemoryError, "out_of_memory"),
     (ReadOnlyError, "read_only"),
-    ((ClusterDownError, MasterDownError), "cluster"),
+    (MasterDownError, "primary_down"),
+    (ClusterDownError, "cluster"),
     (NotConnected, "unreachable"),
     (TimeoutError, "timeout"),
     (ConnectionError, "unreachable"),
@@ -127,6 +128,10 @@ _TEXTS = {
     "cluster": lambda: (
         _("The cluster is down: some hash slots have no node."),
         _("Check that every primary is running, or that a replica has taken over."),
+    ),
+    "primary_down": lambda: (
+        _("This server is a replica without a connection to its primary, and answers no requests."),
+        _("Check that the primary is running. Set the connection’s URL to it, or use redis+sentinel://."),
     ),
     "unreachable": lambda: (
         _("Cannot connect to Redis."),

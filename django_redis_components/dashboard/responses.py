@@ -13,7 +13,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_redis_components.analytics.csv_text import csv_lines
+from django_redis_components.core.circuit_breaker import should_log_failure
 from django_redis_components.core.exceptions import ConfigurationError
+from django_redis_components.core.expected_responses import unlogged
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.settings import conf
 from django_redis_components.core.text import encodable, one_line
@@ -113,20 +115,18 @@ def outage_response(
     request: PageRequest, outage: outages.Outage, wanted: str = "html", extra: dict[str, Any] | None = None
 ) -> HttpResponse:
     """Respond with 503 and the cause in the requested format."""
-    response: Any
+    response: HttpResponse
     if wanted == "json":
         response = JsonResponse({"error": outage}, json_data.JSONEncoder)
     else:
         server = formats.server(outage.address)
         context = {"refresh_s": Page.refresh_s, "outage": outage, "server": server, **(extra or {})}
         response = _format_response(request, "outage", wanted, context)
-    # Django logs each 503 as an error and mails it to ADMINS: one mail per refresh of each open page.
-    logger.warning("The dashboard cannot be shown (%s): %s", outage.code, one_line(outage.detail))
-    response._has_been_logged = True
+    if should_log_failure(f"dashboard {outage.code}"):  # open pages refresh every few seconds
+        logger.warning("The dashboard cannot be shown (%s): %s", outage.code, one_line(outage.detail))
     response.status_code = 503
     response["Retry-After"] = str(outages.RETRY_AFTER_S)
-    found: HttpResponse = response
-    return found
+    return unlogged(response)
 
 
 def misconfigured_response(request: PageRequest, error: ConfigurationError) -> HttpResponse:

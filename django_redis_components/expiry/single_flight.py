@@ -171,7 +171,8 @@ class CachedCall:
             )
             yield BoundedSlotWait(SLOT_MIGRATION_WAIT_S, store)
         except RedisError as exc:
-            _log.warning("The value of %r was computed but cannot be stored: %s", self._name, exc)
+            if breaker_for(self._options.using).should_log(topic="values to store"):
+                _log.warning("The value of %r was computed but cannot be stored: %s", self._name, exc)
             is_reachable = not isinstance(exc, (TimeoutError, NotConnected, SlotMigrating))
             if is_reachable:  # the server answers, but rejected this value
                 yield from self._give_up(exc)
@@ -188,7 +189,8 @@ class CachedCall:
         try:
             yield BoundedSlotWait(SLOT_MIGRATION_WAIT_S, abandon)
         except RedisError as exc:
-            _log.warning("Waiters for %r wait until the lease expires: %s", self._name, exc)
+            if breaker_for(self._options.using).should_log(topic="leases of values"):
+                _log.warning("Waiters for %r wait until the lease expires: %s", self._name, exc)
         except GeneratorExit:
             raise
         except BaseException:  # interrupted during ABANDON

@@ -15,6 +15,7 @@ from django.http import HttpResponse, StreamingHttpResponse
 from django.utils.cache import patch_cache_control
 from redis.exceptions import RedisError
 
+from django_redis_components.core.circuit_breaker import should_log_failure
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.units import aware
@@ -124,8 +125,8 @@ async def chat_event_stream(chat: Chat, user: str, position: Position) -> AsyncG
                 yield "event: closed\ndata: {}\n\n"
                 return
             except (RedisError, RedisComponentsError) as exc:
-                if not backoff_s:
-                    logger.warning("The event stream of chat %r is interrupted: %s", chat.id, exc)
+                if not backoff_s and should_log_failure("open event streams"):
+                    logger.warning("Event streams are interrupted: %s", exc)
                 backoff_s = min(max(backoff_s * 2, MIN_BACKOFF_S), MAX_BACKOFF_S)
                 yield _COMMENT
                 await asyncio.sleep(backoff_s * random.uniform(0.5, 1))

@@ -21,6 +21,7 @@ from typing import Any
 
 from redis.exceptions import ConnectionError, RedisError, TimeoutError
 
+from django_redis_components.core.circuit_breaker import should_log_failure
 from django_redis_components.core.client import connections
 from django_redis_components.core.client.server import blocking_timeout_s, explain_error
 from django_redis_components.core.exceptions import ConfigurationError, RedisComponentsError
@@ -232,7 +233,8 @@ class ChannelSubscriber:
                 finally:
                     self._disconnect(has_failed=has_failed)
             except (RedisError, RedisComponentsError, OSError) as exc:
-                logger.warning("Waiting for messages is interrupted: %s", exc)
+                if should_log_failure("notifications"):
+                    logger.warning("Waiting for messages is interrupted: %s", exc)
             except BaseException:  # without the thread, no waiter of the process would be woken any more
                 logger.exception("Waiting for messages is interrupted by an error.")
             if has_failed:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from redis.exceptions import RedisError
 
 from django_redis_components.core.chunks import chunks
+from django_redis_components.core.circuit_breaker import should_log_failure
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
 from django_redis_components.messaging import keyspace
@@ -120,4 +121,5 @@ def _order() -> int:
 def _raise_or_log(error: RedisError, is_strict: bool) -> None:
     if is_strict:
         raise error
-    logger.warning("An index of messaging was not written; run manage.py reconcile_messaging: %s", error)
+    if should_log_failure("index of messaging"):
+        logger.warning("An index of messaging was not written; run manage.py reconcile_messaging: %s", error)

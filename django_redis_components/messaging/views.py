@@ -22,8 +22,10 @@ from django.views.decorators.http import require_http_methods
 from redis.exceptions import RedisError
 
 from django_redis_components.core import keys
+from django_redis_components.core.circuit_breaker import should_log_failure
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.expected_responses import unlogged
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import arun
 from django_redis_components.core.settings import conf
@@ -138,7 +140,8 @@ async def chat_events(request: HttpRequest, chat_id: str) -> HttpResponseBase:
         position = _position(request, await arun(connections.apage_client(chat.using), chat._info(user)))
         response = EventStreamResponse(chat, user, position, OpenRequest(user, conf.settings().messaging.max_streams))
     except RedisError as exc:
-        logger.warning("An event stream was refused for now: %s", exc)
+        if should_log_failure("event streams"):
+            logger.warning("Event streams are refused for now: %s", exc)
         return _private(unavailable_response())
     except (MessagingRequestError, RedisComponentsError) as exc:
         return _private(_error(exc))
@@ -325,9 +328,10 @@ def _error(exc: Exception) -> JsonResponse:
         return JsonResponse({"error": str(exc)}, status=400)
     if isinstance(exc, TooManyRequests):
         return _too_many(exc.retry_after_s)
-    logger.warning("A request for messages failed: %s", exc)
+    if should_log_failure("messages"):
+        logger.warning("Requests for messages fail: %s", exc)
     text = gettext("Messages are not available at the moment.")
-    return JsonResponse({"error": text}, status=503, headers={"Retry-After": str(RETRY_AFTER_S)})
+    return unlogged(JsonResponse({"error": text}, status=503, headers={"Retry-After": str(RETRY_AFTER_S)}))
 
 
 def _too_many(seconds: int) -> JsonResponse:

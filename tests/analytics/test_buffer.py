@@ -251,6 +251,30 @@ def test_refused_batch_is_dropped_and_the_next_one_counted(
     assert caplog.records[0].getMessage().startswith("1 page views of site 'default' are lost, Redis refuses them: ")
 
 
+@pytest.mark.parametrize("refusal", ["too few replicas", "no rights", "no rights in scripts"])
+def test_batch_is_kept_while_the_server_refuses_all_writes(
+    refusal: str, own_server: Store, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk or a lost right concerns no batch: the views are added when the server accepts writes again."""
+    monkeypatch.setattr(flushing, "FLUSH_S", 3_600)
+    raw = own_server.raw
+    begin, end = {
+        "too few replicas": ("CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0"),
+        "no rights": ("ACL SETUSER default -evalsha -eval", "ACL SETUSER default +@all"),
+        "no rights in scripts": ("ACL SETUSER default -zincrby", "ACL SETUSER default +@all"),
+    }[refusal]
+    raw.execute_command(*begin.split())
+    PageViews().hit_later("/a/")
+    flush()
+    flush()
+    raw.execute_command(*end.split())
+
+    flush()
+
+    assert views_of("/a/") == 1
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
 def test_batch_that_fails_for_a_day_is_dropped_with_an_error(
     own_server: Store, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

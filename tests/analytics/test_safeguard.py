@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from redis.exceptions import ConnectionError
+from redis.exceptions import ConnectionError, OutOfMemoryError, ReadOnlyError, ResponseError
 
 from django_redis_components.analytics import safeguard
 from django_redis_components.analytics.safeguard import Safeguard
+from django_redis_components.core.circuit_breaker import breaker_for
 from django_redis_components.core.exceptions import UnsupportedServer
 
 
@@ -50,6 +51,17 @@ def test_success_ends_the_pause() -> None:
         pass
 
     assert [guard.allows_attempt(), guard.allows_attempt()] == [True, True]
+
+
+@pytest.mark.parametrize("error", [ReadOnlyError("READONLY"), OutOfMemoryError("OOM"), ResponseError("NOPERM")])
+def test_error_reply_pauses_nothing_that_reads(error: Exception) -> None:
+    """A server that refuses a write answers: suggestions and chats of the same connection go on."""
+    guard = Safeguard()
+
+    fail(guard, error)
+
+    assert guard.allows_attempt()
+    assert not breaker_for("default").is_open
 
 
 def test_other_errors_do_not_pause_attempts(caplog: pytest.LogCaptureFixture) -> None:

@@ -279,7 +279,7 @@ def test_response_is_503_during_an_outage(client: Client, proxy: Proxy, caplog: 
     assert response.json() == {"error": "Suggestions are not available at the moment."}
     assert response["Retry-After"] == "5"
     assert "private" in response["Cache-Control"]
-    assert "Autocomplete of index 'contacts' failed" in caplog.text
+    assert "Autocomplete of index 'contacts' fails: " in caplog.text
 
     proxy.accept_again()
     breaker_for("proxied").reset()  # five seconds later

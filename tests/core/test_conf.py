@@ -290,7 +290,7 @@ def test_setting_must_be_a_dict(value: Any) -> None:
     shown = repr(value).replace("user:secret", "***")
 
     assert mistakes(value) == [f"REDIS_COMPONENTS = {shown}: expected a dict."]
-    assert mistakes({"TASKQUEUE": value}) == [f'REDIS_COMPONENTS["TASKQUEUE"] = {shown}: expected a dict.']
+    assert mistakes({"GEOIP": value}) == [f'REDIS_COMPONENTS["GEOIP"] = {shown}: expected a dict.']
     assert mistakes({"CONNECTIONS": value}) == [f'REDIS_COMPONENTS["CONNECTIONS"] = {shown}: expected a dict.']
 
 

@@ -15,6 +15,7 @@ from django_redis_components.contrib.prometheus.families import (
     shard_families,
     up_family,
 )
+from django_redis_components.core.circuit_breaker import should_log_failure
 from django_redis_components.core.exceptions import RedisComponentsError, missing_extra
 from django_redis_components.core.gather import GatherResult, gather
 from django_redis_components.core.guarded_logger import guarded_logger
@@ -72,7 +73,8 @@ class RedisComponentsCollector:
         try:
             overviews, totals, incidents = self._read()
         except (RedisError, RedisComponentsError) as exc:
-            logger.warning("The metrics cannot be read: %s", one_line(str(exc)))
+            if should_log_failure("metrics"):
+                logger.warning("The metrics cannot be read: %s", one_line(str(exc)))
             yield up_family(is_up=False)
         else:
             yield up_family(is_up=True)
@@ -91,7 +93,8 @@ class RedisComponentsCollector:
             with storage.databases_closed_again():
                 backlog = storage.read_backlog(self._using or conf.settings().dashboard.using)
         except DatabaseError as exc:
-            logger.warning("The metrics of the outbox cannot be read: %s", one_line(str(exc)))
+            if should_log_failure("metrics of the outbox"):
+                logger.warning("The metrics of the outbox cannot be read: %s", one_line(str(exc)))
             return
         waited_s = 0.0 if backlog.oldest_at is None else (timezone.now() - backlog.oldest_at).total_seconds()
         yield from outbox_families(backlog.count, max(0.0, waited_s))
@@ -109,7 +112,7 @@ class RedisComponentsCollector:
         if len(shards) == 1 or all(outcome.error is not None for outcome in found):
             raise_if_any_failed(outcomes)
         for shard, outcome in zip(shards, found, strict=True):
-            if outcome.error is not None:
+            if outcome.error is not None and should_log_failure(f"metrics of shard {shard.name}"):
                 logger.warning("The metrics of shard %s are missing: %s", shard.name, one_line(str(outcome.error)))
         is_complete = all(outcome.error is None for outcome in totals)
         return (

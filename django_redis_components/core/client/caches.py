@@ -27,7 +27,7 @@ def from_cache(alias: str, name: str, settings: ConnectionSettings) -> Endpoint:
     Raises:
         ConfigurationError: the cache does not exist or is not a django-redis cache.
     """
-    where = f'REDIS_COMPONENTS["CONNECTIONS"]["{alias}"]["CACHE"] = {mask_credentials(repr(name))}'
+    where = f'REDIS_COMPONENTS["CONNECTIONS"]["{alias}"]["CACHE"] = {mask_credentials(repr(str(name)))}'
     known = _caches()
     if name not in known:
         if "://" in name:

@@ -45,7 +45,7 @@ class _BasePageClient:
         except (RedisError, UnsupportedServer) as exc:
             self._record(exc)
             raise
-        self._record(next(filter(_is_outage, replies), None))
+        self._record(next(filter(is_outage, replies), None))
 
     def _skipped(self) -> NotConnected:
         alias = self.endpoint.alias
@@ -54,7 +54,7 @@ class _BasePageClient:
         )
 
     def _record(self, error: Exception | None) -> None:
-        if _is_outage(error):
+        if is_outage(error):
             self._breaker.record_failure(reason=error)
         else:
             self._breaker.record_success()
@@ -112,7 +112,7 @@ class AsyncPageClient(_BasePageClient):
         return await self._client.wait(wakeup, seconds)
 
 
-def _is_outage(error: object) -> bool:
+def is_outage(error: object) -> bool:
     """Return whether the server did not answer. An error reply, or a slot that is being moved, is an answer."""
     return isinstance(error, ConnectionError | TimeoutError | UnsupportedServer) and not isinstance(
         error, SlotMigrating

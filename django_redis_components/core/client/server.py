@@ -29,6 +29,10 @@ MINIMUM_VERSIONS = {"Redis": (7, 0, 0), "Valkey": (7, 2, 0)}
 #: Error replies about the state of the server, which do not name it. A site may have several.
 _STATE_ERRORS = (BusyLoadingError, ReadOnlyError, OutOfMemoryError, ClusterDownError)
 _STATE_CODES = ("MISCONF ", "NOREPLICAS ", "BUSY ", "DENIED ")
+#: Prefixes of error replies that any write or script gets.
+_GENERAL_CODES = ("MISCONF", "NOREPLICAS", "NOAUTH", "BUSY", "READONLY", "UNKILLABLE")
+#: Texts of Redis and Valkey for a user who may not run a command of a script.
+_NO_PERMISSION = ("ACL failure in script", "The user executing the script can't run")
 #: The reply to a command that the server does not have. It goes on with the arguments.
 _UNKNOWN_COMMAND = re.compile(r"unknown (?:sub)?command [`'\"]?([\w|]+)", re.IGNORECASE)
 #: Longest timeout of a blocking command, as a share of the socket timeout, so that its reply arrives in time.
@@ -113,6 +117,19 @@ def unknown_command(reply: object) -> str:
 def is_refused(error: ResponseError) -> bool:
     """Return whether the server has no such command, for this user or at all."""
     return isinstance(error, NoPermissionError) or bool(unknown_command(error))
+
+
+def refuses_all_writes(error: Exception) -> bool:
+    """Return whether an error reply is about the server or the rights of its user: a later request may succeed.
+
+    It has no memory, cannot write to its disk, has too few replicas, runs a long script, or the user lacks a right.
+    """
+    reply = str(error)
+    return (
+        isinstance(error, OutOfMemoryError | NoPermissionError)
+        or reply.startswith(_GENERAL_CODES)
+        or any(words in reply for words in _NO_PERMISSION)
+    )
 
 
 def _add_server(error: RedisError, endpoint: Endpoint) -> None:

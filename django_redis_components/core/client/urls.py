@@ -51,9 +51,10 @@ def from_url(alias: str, url: str, settings: ConnectionSettings) -> Endpoint:
         ConfigurationError: the URL is invalid.
     """
     path = f'REDIS_COMPONENTS["CONNECTIONS"]["{alias}"]["URL"]'
-    scheme, separator, _ = url.partition("://")
-    if not separator or scheme not in SCHEMES:
-        start = f"starts with {scheme!r}" if separator else "has no scheme"
+    end = url.find("://")
+    scheme = url[:end] if end >= 0 else ""  # and no variable for the rest, which pages about an error would show
+    if scheme not in SCHEMES:
+        start = f"starts with {scheme!r}" if end >= 0 else "has no scheme"
         raise ConfigurationError(f"{path} {start}: expected one of {', '.join(f'{name}://' for name in SCHEMES)}.")
     try:
         endpoint = _parse(alias, scheme, url, settings)

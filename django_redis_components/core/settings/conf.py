@@ -96,7 +96,9 @@ def _value(field: dataclasses.Field[Any], value: Any, path: str, errors: _Errors
         if kind in field.metadata:
             if isinstance(value, Mapping):
                 return build(field.metadata[kind], value, path, errors)
-            errors.append(_error(path, value, "a dict"))
+            # What should be in the section may be there in its place.
+            is_hidden = kind == "section" and isinstance(value, str | bytes) and _has_secret(field.metadata[kind])
+            errors.append(_error(path, Hidden(value) if is_hidden else value, "a dict"))
             return _default(field)
     problem = field.metadata["check"](value) or (errors.strict and field.metadata["strict"](value))
     if problem:
@@ -104,6 +106,10 @@ def _value(field: dataclasses.Field[Any], value: Any, path: str, errors: _Errors
         return _default(field)
     convert = field.metadata["convert"]
     return value if convert is None or value is None else convert(value)
+
+
+def _has_secret(kind: type[Any]) -> bool:
+    return any(field.metadata.get("is_secret") for field in dataclasses.fields(kind))
 
 
 def _table(kind: type[Any], value: Mapping[str, Any], path: str, errors: _Errors) -> dict[str, Any]:

@@ -6,6 +6,10 @@ import re
 
 #: User name and password of a URL, to the last ``@``: a password may contain spaces, quotes and ``@``.
 _CREDENTIALS = re.compile(r"//.*@", re.DOTALL)
+#: The same before a host without a scheme.
+_LOGIN = re.compile(r"[^\s'\"/]*:[^\s'\"/]*@")
+#: A password in the query of a URL, also under a name that is written wrongly.
+_QUERY = re.compile(r"([?&]\w*(?:pas|secret|token)\w*=)[^&\s'\"]*", re.IGNORECASE)
 
 
 class Secret(str):
@@ -31,5 +35,5 @@ class Hidden:
 
 
 def mask_credentials(text: str) -> str:
-    """Return a text without the user names and passwords of the URLs in it."""
-    return _CREDENTIALS.sub("//***@", text)
+    """Return a text without the user names and passwords of the URLs in it, also of those without a scheme."""
+    return _QUERY.sub(r"\1***", _LOGIN.sub("***@", _CREDENTIALS.sub("//***@", text)))

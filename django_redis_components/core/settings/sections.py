@@ -78,6 +78,11 @@ def _as_secrets(values: Any) -> tuple[Secret, ...]:
     return tuple(map(Secret, values))
 
 
+def _as_alias(value: str) -> str:
+    """Return the alias of a cache. A URL in its place, which an error will name, may have a password."""
+    return Secret(value) if "://" in value or "@" in value else value
+
+
 def _duration(default: float, *, zero: bool = False) -> Any:
     """Return a field in seconds. The setting may be a timedelta; the field is always a float."""
     return _option(default, seconds(zero=zero), lambda value: to_seconds(value, "value", zero=zero))
@@ -91,7 +96,7 @@ class ConnectionSettings:
     EXPECTED: ClassVar[str] = 'a dict, such as {"URL": "redis://127.0.0.1:6379/1"}'
 
     #: Alias of a django-redis cache in `CACHES`, whose server is used.
-    cache: str | None = _option(None, optional(text))
+    cache: str | None = _option(None, optional(text), _as_alias)
     #: redis://, rediss://, unix://, redis+sentinel://h:p,h:p/service/db or redis+cluster://h:p,h:p
     url: str | None = _secret(text)
     #: User name for the server, instead of that in the URL.

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import time
 
-from redis.exceptions import ConnectionError, NoPermissionError, OutOfMemoryError, RedisError
+from redis.exceptions import ConnectionError, OutOfMemoryError, RedisError
 
 from django_redis_components.core import serialization
+from django_redis_components.core.client.server import refuses_all_writes
 from django_redis_components.core.names import dotted_path
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import to_ms
@@ -39,20 +40,13 @@ MAX_LARGE_TRIES = 3
 MAX_TRIES = 6
 #: Seconds between two tries: the first backoff, which doubles, and the longest.
 BACKOFF_S, MAX_BACKOFF_S = 0.5, 30.0
-#: Prefixes of errors that concern every write or every script.
-_GENERAL_ERRORS = ("MISCONF", "NOREPLICAS", "NOAUTH", "BUSY", "READONLY", "UNKILLABLE")
-#: Texts of Redis and Valkey for a user who may not run a command of a script.
-_NO_PERMISSION = ("ACL failure in script", "The user executing the script can't run")
 
 
 def is_caused_by(ack: Ack, exc: RedisError) -> bool:
     """Return whether an ack that was sent alone is the cause of the error."""
-    reply = str(exc)
-    if not is_error_reply(exc) or isinstance(exc, NoPermissionError) or reply.startswith(_GENERAL_ERRORS):
-        return False
-    if any(words in reply for words in _NO_PERMISSION):
-        return False
-    return not isinstance(exc, OutOfMemoryError) or len(ack.payload) > LARGE_BYTES
+    if isinstance(exc, OutOfMemoryError):
+        return len(ack.payload) > LARGE_BYTES
+    return is_error_reply(exc) and not refuses_all_writes(exc)
 
 
 def may_close_connection(ack: Ack, exc: BaseException) -> bool:

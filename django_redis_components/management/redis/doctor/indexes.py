@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from django.db.models import QuerySet
+from redis.exceptions import ResponseError
 
 from django_redis_components.autocomplete.model_index import ModelIndex
 from django_redis_components.autocomplete.registry import registered as registered_indexes
@@ -21,7 +22,11 @@ LEAST_PART = 0.1
 def check_indexes(using: str, report: Report) -> None:
     """Report indexes of this connection that were not filled, such as after an update that changed their keys."""
     for label, command, count_entries, objects in _indexes(using):
-        count = count_entries()
+        try:
+            count = count_entries()
+        except ResponseError as exc:  # such as a missing right, which has a finding
+            report.skipped.append(f"{label}: {exc}")
+            continue
         try:
             total = objects().count()
         except Exception as exc:  # noqa: BLE001 - of the database, or of the site's code
