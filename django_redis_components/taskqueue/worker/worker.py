@@ -407,7 +407,7 @@ class Worker:
 
     def _fail(self, job: Job, exc: BaseException, thread: int | None = None) -> None:
         """Log and settle a run with an error that its function did not raise. See `_finish`."""
-        logger.error("Task %s[%s] ended by an error outside of its function.", job.name, job.id, exc_info=exc)
+        logger.log_exception(exc, "Task %s[%s] ended by an error outside of its function.", job.name, job.id)
         self._settle_failed(job, exc, thread)
 
     def _settle_failed(self, job: Job, exc: BaseException, thread: int | None = None) -> None:
