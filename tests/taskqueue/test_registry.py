@@ -131,6 +131,32 @@ def test_a_reloaded_module_replaces_its_tasks(module: Any) -> None:
     assert registry.find("again.send") is again.send
 
 
+def test_a_function_that_has_moved_in_a_reloaded_module_replaces_its_predecessor(module: Any) -> None:
+    head = "from django_redis_components.taskqueue import every, task\n"
+    body = "@every(60)\n@task\ndef send(): ...\n@task(aliases=('shop.close',))\ndef close(): ...\n"
+    path = module("moved", head + body)
+    found = importlib.import_module("moved")
+
+    path.write_text(f"{head}\n\n# a comment\n{body}")
+    importlib.invalidate_caches()
+    again = importlib.reload(found)
+
+    assert registry.find("moved.send") is again.send
+    assert registry.find("shop.close") is registry.find("moved.close") is again.close
+
+
+def test_two_functions_of_one_name_in_a_reloaded_module_raise(module: Any) -> None:
+    text = "from django_redis_components.taskqueue import task\n@task\ndef send(): ...\n"
+    path = module("reloaded", text)
+    found = importlib.import_module("reloaded")
+
+    path.write_text(f"{text}\n@task\ndef send(): ...\n")
+    importlib.invalidate_caches()
+
+    with pytest.raises(InvalidTask, match=r"^Two functions have the name 'reloaded\.send': .*py:2 and .*py:5\.$"):
+        importlib.reload(found)
+
+
 def test_an_error_in_a_tasks_module_is_raised(module: Any, settings: Any) -> None:
     module("__init__", "", folder="broken_app")
     module("tasks", "raise LookupError('in the middle of it')", folder="broken_app")
