@@ -158,6 +158,10 @@ class Worker:
         """Return the number of running tasks."""
         return len(self._running)
 
+    def busy_coroutines(self) -> int:
+        """Return how many of these run on the event loop."""
+        return sum(isinstance(run, CoroutineRun) for run in list(self._running.values()))
+
     def is_alive(self) -> bool:
         """Return whether any thread is alive or any task runs.
 
