@@ -15,6 +15,7 @@ import pytest
 
 from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import InvalidTask, registry, task
+from django_redis_components.taskqueue.schedules.schedule import schedules
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.scripts import ENQUEUE
 from tests.support import Store
@@ -143,6 +144,32 @@ def test_a_function_that_has_moved_in_a_reloaded_module_replaces_its_predecessor
 
     assert registry.find("moved.send") is again.send
     assert registry.find("shop.close") is registry.find("moved.close") is again.close
+
+
+def test_schedule_that_has_changed_in_a_reloaded_module_replaces_its_predecessor(module: Any) -> None:
+    text = """
+        from django_redis_components.taskqueue import every, task
+        @every({0}, name="often")
+        @every({0})
+        @task
+        def send(): ...
+    """
+    before = dict(schedules)
+    path = module("changed", text.format(60))
+    found = importlib.import_module("changed")
+    try:
+        path.write_text(textwrap.dedent(text.format(30)) + "\n")
+        importlib.invalidate_caches()
+        importlib.reload(found)
+
+        made = [each for key, each in schedules.items() if key not in before]
+        assert sorted((each.name, each.recurrence.text) for each in made) == [
+            ("changed.send every 30 s", "every 30 s"),
+            ("often", "every 30 s"),
+        ]
+    finally:
+        schedules.clear()
+        schedules.update(before)
 
 
 def test_two_functions_of_one_name_in_a_reloaded_module_raise(module: Any) -> None:
