@@ -18,7 +18,7 @@ from django_redis_components.autocomplete.exceptions import AutocompleteError, U
 from django_redis_components.autocomplete.index import PrefixIndex
 from django_redis_components.autocomplete.recents import RecentList
 from django_redis_components.core.arguments import check_callable, check_flag, check_string, short_repr
-from django_redis_components.core.decorators import refuse_awaitable, refuse_coroutine_function
+from django_redis_components.core.decorators import refuse_awaitable, refuse_deferred_function
 from django_redis_components.core.keys import validate_name
 from django_redis_components.core.settings import conf
 from django_redis_components.core.settings.checks import integer
@@ -203,7 +203,7 @@ def _answer(function: Callable[..., Any], *args: object) -> Any:
 def _check_callback(what: str, function: Any) -> None:
     if function is None:
         return
-    refuse_coroutine_function(check_callable(function, what), what)
+    refuse_deferred_function(check_callable(function, what), what)
 
 
 def _field_names(names: Sequence[str]) -> tuple[str, ...]:

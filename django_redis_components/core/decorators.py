@@ -57,6 +57,11 @@ def is_async(func: Callable[..., Any]) -> bool:
     return getattr(method, "__name__", "") == "dispatch" and getattr(view, "view_is_async", False) is True
 
 
+def is_generator(func: Any) -> bool:
+    """Return whether a function is a generator function, asynchronous or not: a call runs nothing of it."""
+    return inspect.isgeneratorfunction(func) or inspect.isasyncgenfunction(func)
+
+
 def without_stop_iteration(func: Callable[P, R]) -> Callable[P, R]:
     """Wrap a function for `sync_to_async`: it raises RuntimeError instead of StopIteration, as a coroutine does.
 
@@ -73,19 +78,26 @@ def without_stop_iteration(func: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def refuse_coroutine_function(func: object, what: str) -> None:
-    """Raise for a callback that is a coroutine function: it would never be awaited.
+def refuse_deferred_function(func: object, what: str) -> None:
+    """Raise for a callback whose call runs nothing of it: a coroutine function, or a generator function.
 
     Args:
         func: the callback, or None.
         what: the argument's name, for the error.
 
     Raises:
-        TypeError: it is a coroutine function.
+        TypeError: it is one of them.
     """
-    if callable(func) and is_async(func):
+    if not callable(func):
+        return
+    if is_async(func):
         raise TypeError(
             f"{what}={short_repr(func)} is a coroutine function, which would not be awaited: pass a regular function."
+        )
+    if is_generator(func) or is_generator(getattr(func, "__call__", None)):  # noqa: B004
+        raise TypeError(
+            f"{what}={short_repr(func)} is a generator function, whose call runs nothing of it: pass a regular"
+            " function."
         )
 
 
@@ -126,7 +138,7 @@ def run_in_context(
         TypeError: the function is a generator function, whose body runs after the call. A call raises it if the
             function, which is no coroutine function, returns a coroutine.
     """
-    if inspect.isgeneratorfunction(func) or inspect.isasyncgenfunction(func):
+    if is_generator(func):
         raise TypeError(
             f"{function_name(func)}() is a generator function: its body would run after the context has exited."
         )

@@ -22,7 +22,7 @@ BARE_HEADER = "Traceback without source lines (the exception cannot be formatted
 
 def class_path(kind: type[BaseException]) -> str:
     """Return the dotted path of an exception's class. Attributes of a metaclass are not used."""
-    module, name = _class_module(kind), class_name(kind)
+    module, name = class_module(kind), class_name(kind)
     path = f"{module}.{name}" if isinstance(module, str) else name
     return path[:MAX_CLASS_PATH]
 
@@ -53,6 +53,17 @@ def traceback_text(exc: BaseException) -> str:
     return "\n".join(_bare_lines(exc))
 
 
+def exc_info_of(exc: BaseException) -> tuple[type[BaseException], BaseException, TracebackType | None]:
+    """Return an exception as the argument `exc_info` of loggers: they ask a bare one whether it is true."""
+    return type(exc), exc, traceback_of(exc)
+
+
+def traceback_of(exc: BaseException) -> TracebackType | None:
+    """Return the traceback of an exception, also if its class has a property of this name."""
+    found: TracebackType | None = _slot("__traceback__", exc)
+    return found
+
+
 def _chain_length(exc: BaseException | None) -> int:
     """Return how many exceptions Python would print. It stops after `MAX_CHAIN`: a property may never end."""
     length = 0
@@ -71,7 +82,7 @@ def _bare_lines(exc: BaseException | None) -> Iterator[str]:
         if exc is None:
             return
         yield class_path(type(exc))
-        yield from _frames(_slot("__traceback__", exc))
+        yield from _frames(traceback_of(exc))
         cause = _slot("__cause__", exc)
         exc = _slot("__context__", exc) if cause is None else cause
 
@@ -90,7 +101,8 @@ def _slot(name: str, exc: BaseException) -> Any:
     return vars(BaseException)[name].__get__(exc)
 
 
-def _class_module(kind: type[Any]) -> Any:
+def class_module(kind: type[Any]) -> Any:
+    """Return the module of a class, a string unless the class has another value. See `class_name`."""
     return vars(type)["__module__"].__get__(kind)
 
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from django_redis_components.core.exception_text import BARE_HEADER, traceback_text
+from django_redis_components.core.exception_text import BARE_HEADER, exc_info_of, traceback_text
 from django_redis_components.core.exceptions import must_raise
 
 #: Frames between the caller and Python's logger, for the line number of a record.
@@ -86,7 +86,7 @@ def _with_traceback(
     text = "" if exc is None else traceback_text(exc)
     if text.startswith(BARE_HEADER):  # Python's logging would lose the message
         return f"{message}\n%s", (*args, text), options
-    return message, args, {"exc_info": exc} | options
+    return message, args, {"exc_info": None if exc is None else exc_info_of(exc)} | options
 
 
 def _report(exc: BaseException, message: str) -> None:

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 from django_redis_components.core.arguments import short_repr
-from django_redis_components.core.decorators import function_name, refuse_awaitable, refuse_coroutine_function
+from django_redis_components.core.decorators import function_name, refuse_awaitable, refuse_deferred_function
 from django_redis_components.core.names import validate_name
 
 _ROOT = re.compile(r"[^.\[]*")
@@ -64,7 +64,7 @@ class NameTemplate:
             self._is_template = self._check(name, what)
         elif not callable(name):
             raise TypeError(f"{what} {short_repr(name)}: expected a string, a template or a callable.")
-        refuse_coroutine_function(name, what)
+        refuse_deferred_function(name, what)
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -114,6 +114,11 @@ class NameTemplate:
             self._check_field(field)
         self._roots = frozenset(fields)
         self._compile(template)
+        try:
+            for each in self._fields:
+                each.format_map(dict.fromkeys(fields, _ANY_VALUE))
+        except ValueError as exc:
+            raise ValueError(f"{self._where}: {str(exc).rstrip('.')}.") from None
         return bool(fields)
 
     def _compile(self, template: str) -> None:
@@ -139,6 +144,22 @@ class NameTemplate:
         if field not in parameters and not takes_any:
             existing = ", ".join(parameters) or "no arguments"
             raise ValueError(f"{self._where}: the function takes no argument {field!r}; it has {existing}.")
+
+
+class _AnyValue:
+    """An argument that has all attributes and items, and accepts each format specification."""
+
+    def __getattr__(self, name: str) -> _AnyValue:
+        return self
+
+    def __getitem__(self, key: object) -> _AnyValue:
+        return self
+
+    def __format__(self, specification: str) -> str:
+        return ""
+
+
+_ANY_VALUE = _AnyValue()
 
 
 def template_of(name: str | Callable[..., Any], func: Callable[..., Any], what: str) -> NameTemplate:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Literal, get_args
 
 from django_redis_components.core.arguments import check_callable, check_choice, check_number
-from django_redis_components.core.decorators import function_name, refuse_coroutine_function
+from django_redis_components.core.decorators import function_name, refuse_deferred_function
 from django_redis_components.core.name_templates import NameTemplate
 
 #: What a call does while Redis is unavailable: compute the value, or raise the error.
@@ -85,4 +85,4 @@ def check_function(value: Any, what: str) -> None:
         TypeError: it is not callable, or is a coroutine function.
     """
     check_callable(value, what, "a callable")
-    refuse_coroutine_function(value, what)
+    refuse_deferred_function(value, what)

@@ -13,7 +13,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from django_redis_components.core.arguments import check_callable, short_repr
-from django_redis_components.core.decorators import function_name, is_async, refuse_coroutine_function
+from django_redis_components.core.decorators import function_name, is_async, refuse_deferred_function
 from django_redis_components.core.keys import MAX_NAME_BYTES, digest
 from django_redis_components.core.name_templates import NameTemplate
 from django_redis_components.core.names import dotted_path
@@ -134,7 +134,7 @@ class _LimitedFunction:
         check_cost(limit, cost)
         if respond is not None:
             check_callable(respond, "response", "a function of the request and the decision")
-        refuse_coroutine_function(respond, "response")
+        refuse_deferred_function(respond, "response")
         self._func, self.limit, self._cost, self._respond = func, limit, cost, respond
         self._kind = key if key in KEY_KINDS else None
         if isinstance(key, str) and self._kind is None and "{" not in key:

@@ -33,7 +33,7 @@ class PermitKind(ScriptedKind):
 
     def __init__(self, name: str, limit: int | None = None, timeout: Seconds = 1.0) -> None:
         """Args: limit: of the object; None if no permits are requested."""
-        self.limit = None if limit is None else check_int(limit, "limit", 1, MAX_LIMIT)
+        self.limit = limit
         super().__init__(keys.validate_name(name, "semaphore name"), timeout)
 
     def make_keys(self) -> tuple[str, str]:

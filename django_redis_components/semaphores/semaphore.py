@@ -15,7 +15,7 @@ from django_redis_components.core.leasing.owner import Acquisition
 from django_redis_components.core.protocol import Flow, arun, run
 from django_redis_components.core.units import Seconds
 from django_redis_components.semaphores.exceptions import PermitLost, PermitNotOwned, SemaphoreFull
-from django_redis_components.semaphores.permits import MAX_PERMITS, PermitKind
+from django_redis_components.semaphores.permits import MAX_LIMIT, MAX_PERMITS, PermitKind
 from django_redis_components.semaphores.state import SemaphoreState
 
 
@@ -76,7 +76,7 @@ class Semaphore(Leased):
         on_lost: Callable[[Semaphore], object] | None = None,
         using: str = "default",
     ) -> None:
-        self._kind = PermitKind(name, limit, timeout)
+        self._kind = PermitKind(name, check_int(limit, "limit", 1, MAX_LIMIT), timeout)
         self.name = self._kind.name
         self.limit = limit
         flows = SemaphoreFlows(

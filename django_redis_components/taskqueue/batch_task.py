@@ -157,7 +157,7 @@ def log_if_lost(exc: BaseException, calls: Iterable[BatchCall], name: str, *, is
     others = [call for call in calls if not call.is_cancelled]
     if others and all(call.is_settled for call in others):
         shown = without_text(exc) if is_sealed else exc
-        logger.error("Task %s has raised after all calls of its batch were settled.", name, exc_info=shown)
+        logger.log_exception(shown, "Task %s has raised after all calls of its batch were settled.", name)
 
 
 def _not_with_batch(option: str, name: str, reason: str) -> InvalidTask:

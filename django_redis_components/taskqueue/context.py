@@ -69,6 +69,8 @@ class TaskContext:
         self._loops = 0
         #: The current call of `iterate`, and the run that it belongs to.
         self._loop: Loop | None = None
+        #: Position of its current item; None outside of the loop.
+        self._item: int | str | None = None
         self._run: logs.CurrentRun | None = None
         self._flow: MemberFlow | None = None
 
@@ -76,7 +78,7 @@ class TaskContext:
     def flow(self) -> MemberFlow:
         """The flow of the task; `flow.add(…)` adds tasks to its group."""
         if self._flow is None:
-            self._flow = MemberFlow(self._shard, self.task_result.id, self._token, self._read_flow_ref)
+            self._flow = MemberFlow(self._shard, self.task_result.id, self._token, self._read_flow_ref, self._place)
         return self._flow
 
     @property
@@ -197,12 +199,16 @@ class TaskContext:
             return
         self._write_cursor()
         self._check_stop()
-        for position, item in loop.source.items(loop.after):
-            yield item
-            is_due = self._finish_item(loop, position)
-            self._check_stop()
-            if is_due:
-                self._write_cursor()
+        try:
+            for position, item in loop.source.items(loop.after):
+                self._item = position
+                yield item
+                is_due = self._finish_item(loop, position)
+                self._check_stop()
+                if is_due:
+                    self._write_cursor()
+        finally:
+            self._item = None
         self._write_cursor()
 
     async def _aiterate(self, loop: Loop) -> AsyncIterator[Any]:
@@ -212,12 +218,16 @@ class TaskContext:
             return
         await self._awrite_cursor()
         self._check_stop()
-        async for position, item in loop.source.aitems(loop.after):
-            yield item
-            is_due = self._finish_item(loop, position)
-            self._check_stop()
-            if is_due:
-                await self._awrite_cursor()
+        try:
+            async for position, item in loop.source.aitems(loop.after):
+                self._item = position
+                yield item
+                is_due = self._finish_item(loop, position)
+                self._check_stop()
+                if is_due:
+                    await self._awrite_cursor()
+        finally:
+            self._item = None
         await self._awrite_cursor()
 
     def _read_cursor(self) -> Flow[None]:
@@ -314,6 +324,10 @@ class TaskContext:
         encoded = encode_metadata(self._saved if metadata is None else metadata, self._progress)
         cursor = b"" if loop is None else encode_cursor(loop.cursor)
         return (yield from _save(self._shard, self.task_result.id, self._token, encoded, cursor))
+
+    def _place(self) -> str:
+        """Return the loop and its current item, the same in each run that gets this item; "" outside of a loop."""
+        return "" if self._loop is None or self._item is None else f"{self._loop.number}:{self._item}"
 
     def _read_flow_ref(self) -> Flow[str]:
         """Return "flow/number" of the task; "" if it is in no flow."""

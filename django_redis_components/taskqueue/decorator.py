@@ -7,7 +7,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from django_redis_components.core import keys
-from django_redis_components.core.arguments import short_repr
+from django_redis_components.core.arguments import check_flag, short_repr
+from django_redis_components.core.decorators import is_generator
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.batch_task import BatchTask, check_batch, check_expiry, runner_of_one
 from django_redis_components.taskqueue.batches import Batch, BatchCall, group_of_batch
@@ -89,10 +90,11 @@ def task(
     name, aliases = _check_names(name, aliases)
     if not isinstance(using, str):
         raise InvalidTask(f"using={short_repr(using)}: expected the name of a connection.")
+    _check_flag(takes_context, "takes_context")
 
     def decorate(function: Callable[..., Any]) -> Task[..., Any, Any]:
         path = _name_of(function)
-        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        if is_generator(function):
             raise InvalidTask(f"{path} cannot be a task: a call of a generator function runs nothing of it.")
         given: dict[str, Any] = {"name": name or path, "aliases": aliases, "connection": using}
         if batch is not None:
@@ -174,6 +176,13 @@ def _name_of(function: Any) -> str:
     if not inspect.isfunction(function) or "<" in function.__qualname__ or "." in function.__qualname__:
         raise InvalidTask(f"{short_repr(function)} cannot be a task: expected a function at the top level of a module.")
     return f"{function.__module__}.{function.__qualname__}"
+
+
+def _check_flag(value: Any, what: str) -> None:
+    try:
+        check_flag(value, what)
+    except TypeError as exc:
+        raise InvalidTask(str(exc)) from exc
 
 
 def _check_names(name: Any, aliases: Any) -> tuple[str | None, tuple[str, ...]]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import sys
 from collections.abc import Iterator, Sequence
+from types import CodeType
 from typing import Any, Protocol
 
 from django.utils.module_loading import autodiscover_modules
@@ -28,16 +30,18 @@ SCRIPT_MODULES = frozenset({"__main__", "__mp_main__"})
 tasks: dict[str, Any] = {}
 #: Tasks of the package itself, by name: workers find them, and no page lists them.
 internal: dict[str, Any] = {}
+#: The code of the module whose execution has registered a task, by the name of the task. A reload executes another.
+_sources: dict[str, CodeType | None] = {}
 
 
 def register(name: str, task: Registered, aliases: Sequence[str] = ()) -> None:
-    """Register a task. The same function of a reloaded module replaces its predecessor.
+    """Register a task. A function of a reloaded module replaces its predecessor, also if it has moved within the file.
 
     Args:
         aliases: other names under which it is found.
 
     Raises:
-        InvalidTask: a function in another file or line has one of these names, or it is defined in a script.
+        InvalidTask: another function has one of these names, or it is defined in a script.
     """
     module = getattr(task.func, "__module__", None)
     if module in SCRIPT_MODULES:
@@ -45,9 +49,14 @@ def register(name: str, task: Registered, aliases: Sequence[str] = ()) -> None:
             f"{name!r} cannot be a task: {module!r} is the module that Python runs as a script, and no worker can"
             " import it. Define the task in another module, such as the tasks.py of an app."
         )
+    source = _source_of(task)
     for each in (name, *aliases):
         present = tasks.get(each)
-        if present is not None and (present.name, _origin(present)) != (name, _origin(task)):
+        if present is None or (present.name, _origin(present)) == (name, _origin(task)):
+            continue
+        before = _sources.get(present.name)
+        is_reloaded = source is not None and before is not None and before is not source
+        if not (is_reloaded and getattr(present.func, "__module__", None) == module):
             raise InvalidTask(
                 f"Two functions have the name {each!r}: {_holder(present, each)} and {_holder(task, each)}."
             )
@@ -55,6 +64,7 @@ def register(name: str, task: Registered, aliases: Sequence[str] = ()) -> None:
     for each in [alias for alias, present in tasks.items() if present is predecessor]:
         del tasks[each]
     tasks.update(dict.fromkeys((name, *aliases), task))
+    _sources[name] = source
 
 
 def find(name: str) -> Any:
@@ -100,6 +110,17 @@ def autodiscover() -> None:
 
 def _holder(task: Registered, name: str) -> str:
     return _origin(task) if task.name == name else f"{_origin(task)} (alias of {task.name})"
+
+
+def _source_of(task: Registered) -> CodeType | None:
+    """Return the code of the task's module, if it is being executed; None in a later call."""
+    variables = getattr(inspect.unwrap(task.func), "__globals__", None)
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals is variables and frame.f_code.co_name == "<module>":
+            return frame.f_code
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
 
 
 def _origin(task: Registered) -> str:

@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any, cast
 
 from django_redis_components.core.arguments import check_number, short_repr
-from django_redis_components.core.decorators import refuse_coroutine_function
+from django_redis_components.core.decorators import refuse_deferred_function
 from django_redis_components.core.units import Seconds, to_seconds
 
 
@@ -73,7 +73,7 @@ DEFAULT = exponential()
 def validate(backoff: Any) -> None:
     """Raise TypeError or ValueError unless the option `backoff` can be used."""
     if backoff is None or callable(backoff):
-        refuse_coroutine_function(backoff, "backoff")
+        refuse_deferred_function(backoff, "backoff")
         return
     if isinstance(backoff, list | tuple):
         if not backoff:

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from django_redis_components.core import serialization
+from django_redis_components.core.exception_text import class_module, class_name, traceback_of
 from django_redis_components.core.settings import conf
 from django_redis_components.taskqueue.exceptions import InvalidTask, SealedArguments
 from django_redis_components.taskqueue.json_codec import unpack
@@ -74,10 +75,10 @@ def open_body(body: bytes, decode: Callable[[bytes], Any] = unpack) -> list[Any]
 
 def without_text(exc: BaseException) -> BaseException:
     """Return an exception of the same name and traceback, without the text, the cause and the notes of the original."""
-    kind = type(exc)
-    names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
-    hidden: BaseException = type(kind.__name__, (Exception,), names)(HIDDEN_TEXT)
-    return hidden.with_traceback(exc.__traceback__)
+    module, name = class_module(type(exc)), class_name(type(exc))
+    names = {"__module__": module, "__qualname__": name}
+    hidden: BaseException = type(name.rpartition(".")[2], (Exception,), names)(HIDDEN_TEXT)
+    return hidden.with_traceback(traceback_of(exc))
 
 
 def without_context(exc: BaseException, *, is_sealed: bool) -> BaseException:

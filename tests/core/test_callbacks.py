@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ from django_redis_components.expiry import cached
 from django_redis_components.locks import Lock, MultiLock, ReadWriteLock, lock
 from django_redis_components.ratelimits import rate_limit
 from django_redis_components.semaphores import Semaphore, semaphore
-from django_redis_components.taskqueue import Concurrency, Rate, Unique, task
+from django_redis_components.taskqueue import Batch, Concurrency, Rate, Unique, task
 from django_redis_components.taskqueue.exceptions import InvalidTask
 from tests.support import Store, eventually
 
@@ -26,6 +26,21 @@ class Callback:
 
     async def __call__(self, *args: object, **kwargs: object) -> Any:
         return None
+
+
+def generator_function(*args: object, **kwargs: object) -> Iterator[Any]:
+    yield None
+
+
+async def async_generator_function(*args: object, **kwargs: object) -> AsyncIterator[Any]:
+    yield None
+
+
+class GeneratorCallback:
+    """An object that is called like a generator function."""
+
+    def __call__(self, *args: object, **kwargs: object) -> Iterator[Any]:
+        yield None
 
 
 def decorated(decorator: Callable[..., Any]) -> Any:
@@ -53,6 +68,8 @@ USES: dict[str, Callable[[Any], object]] = {
     "task unique": lambda call: decorated(task(unique=Unique(key=call))),
     "task concurrency": lambda call: decorated(task(concurrency=Concurrency(3, key=call))),
     "task rate": lambda call: decorated(task(rate=Rate("5/m", key=call))),
+    "task fair": lambda call: decorated(task(fair=call)),
+    "task batch": lambda call: decorated(task(batch=Batch(9, key=call))),
 }
 
 
@@ -60,6 +77,17 @@ USES: dict[str, Callable[[Any], object]] = {
 @pytest.mark.parametrize("use", USES)
 def test_coroutine_function_is_rejected_as_a_callback(use: str, callback: Any) -> None:
     with pytest.raises((TypeError, InvalidTask), match=" is a coroutine function, which would not be awaited: "):
+        USES[use](callback)
+
+
+@pytest.mark.parametrize(
+    "callback",
+    [generator_function, async_generator_function, GeneratorCallback(), partial(generator_function)],
+    ids=["f", "async", "o", "p"],
+)
+@pytest.mark.parametrize("use", USES)
+def test_generator_function_is_rejected_as_a_callback(use: str, callback: Any) -> None:
+    with pytest.raises((TypeError, InvalidTask), match=" is a generator function, whose call runs nothing of it: "):
         USES[use](callback)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from typing import Any
 
 import pytest
@@ -88,3 +89,17 @@ def test_what_could_be_mistaken_is_escaped(template: str, args: tuple[object, ..
 
 def test_equal_text_is_the_same_name() -> None:
     assert name("page:{a}:{b}", 7, None) == name("page:{a}:{b}", "7", "None")
+
+
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        ("a:{a!x}", "Unknown conversion specifier"),
+        ("a:{a.}", "Empty attribute in format string"),
+        ("a:{a[0]b}", "Only '.' or '[' may follow ']' in format field specifier"),
+        ("a:{a!r:d}", "Unknown format code 'd' for object of type 'str'"),
+    ],
+)
+def test_template_that_no_call_could_fill_is_refused_where_it_is_declared(template: str, text: str) -> None:
+    with pytest.raises(ValueError, match=rf"^lock name {re.escape(repr(template))} of .*: {re.escape(text)}.*\.$"):
+        NameTemplate(template, lambda a: None, "lock name")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -31,7 +32,7 @@ from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.expiry import cached, jitter
 from django_redis_components.files import FileChannel
 from django_redis_components.geoip import IpLookup, IpRange, Place
-from django_redis_components.locks import Lock, MultiLock
+from django_redis_components.locks import Lock, MultiLock, ReadWriteLock
 from django_redis_components.messaging import Broadcast, Chat, Mailbox, Presence, Retention, unread_counts
 from django_redis_components.ratelimits import RateLimit
 from django_redis_components.search import SearchIndex
@@ -171,6 +172,28 @@ def test_error_names_what_is_refused(redis_server: Store, name: str) -> None:
     texts = [text for odd in ODD if (text := refusal(CALLS[name], odd))]
 
     assert [text for text in texts if not any(part in text for part in NAMES_IT)] == []
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda odd: Lock("a", using=odd),
+        lambda odd: MultiLock("a", "b", using=odd),
+        lambda odd: ReadWriteLock("a", using=odd),
+        lambda odd: Semaphore("a", 1, using=odd),
+        lambda odd: RateLimit("a", "5/m", using=odd),
+    ],
+    ids=["lock", "names", "readwrite", "semaphore", "limit"],
+)
+def test_connection_that_is_no_text_is_refused_by_the_constructor(make: Callable[[Any], object]) -> None:
+    for odd in (None, 7, True, ["default"], b"default"):
+        with pytest.raises(TypeError, match=rf"^using={re.escape(repr(odd))}: expected a string\.$"):
+            make(odd)
+
+
+def test_semaphore_without_a_limit_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"^limit=None: expected an integer from 1 to 1000000\.$"):
+        Semaphore("a", None)  # type: ignore[arg-type]
 
 
 class Color(str, Enum):  # noqa: UP042 - the other kind

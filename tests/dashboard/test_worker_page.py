@@ -89,6 +89,16 @@ def test_processes_of_a_host_with_older_code_are_a_group_of_their_own(redis_serv
     assert "3 processes" not in shown
 
 
+def test_coroutines_are_not_counted_as_busy_threads(redis_server: Store, viewer: Client) -> None:
+    write_worker(redis_server, "app-1:aa.1", async_concurrency=100, busy=60, busy_coroutines=57, **REPORT)
+
+    shown = text(viewer)
+
+    assert "alive default 3 of 8 shop.tasks.send_receipt +59" in shown
+    assert "Busy 3 of 8 " in shown
+    assert "Coroutines 57 of 100 " in shown
+
+
 def test_elapsed_time_of_a_run_is_shown_with_its_limit(redis_server: Store, viewer: Client) -> None:
     runs = [["t-1", "shop.tasks.charge", "mail", 54, 60], ["t-2", "shop.tasks.send", "mail", 3, 60]]
     write_worker(redis_server, "app-1:aa.1", **{**REPORT, "runs": [*runs, ["t-3", "shop.tasks.free", "mail", 9]]})

@@ -15,6 +15,7 @@ import pytest
 
 from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import InvalidTask, registry, task
+from django_redis_components.taskqueue.schedules.schedule import schedules
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.scripts import ENQUEUE
 from tests.support import Store
@@ -129,6 +130,58 @@ def test_a_reloaded_module_replaces_its_tasks(module: Any) -> None:
     again = importlib.reload(found)
 
     assert registry.find("again.send") is again.send
+
+
+def test_a_function_that_has_moved_in_a_reloaded_module_replaces_its_predecessor(module: Any) -> None:
+    head = "from django_redis_components.taskqueue import every, task\n"
+    body = "@every(60)\n@task\ndef send(): ...\n@task(aliases=('shop.close',))\ndef close(): ...\n"
+    path = module("moved", head + body)
+    found = importlib.import_module("moved")
+
+    path.write_text(f"{head}\n\n# a comment\n{body}")
+    importlib.invalidate_caches()
+    again = importlib.reload(found)
+
+    assert registry.find("moved.send") is again.send
+    assert registry.find("shop.close") is registry.find("moved.close") is again.close
+
+
+def test_schedule_that_has_changed_in_a_reloaded_module_replaces_its_predecessor(module: Any) -> None:
+    text = """
+        from django_redis_components.taskqueue import every, task
+        @every({0}, name="often")
+        @every({0})
+        @task
+        def send(): ...
+    """
+    before = dict(schedules)
+    path = module("changed", text.format(60))
+    found = importlib.import_module("changed")
+    try:
+        path.write_text(textwrap.dedent(text.format(30)) + "\n")
+        importlib.invalidate_caches()
+        importlib.reload(found)
+
+        made = [each for key, each in schedules.items() if key not in before]
+        assert sorted((each.name, each.recurrence.text) for each in made) == [
+            ("changed.send every 30 s", "every 30 s"),
+            ("often", "every 30 s"),
+        ]
+    finally:
+        schedules.clear()
+        schedules.update(before)
+
+
+def test_two_functions_of_one_name_in_a_reloaded_module_raise(module: Any) -> None:
+    text = "from django_redis_components.taskqueue import task\n@task\ndef send(): ...\n"
+    path = module("reloaded", text)
+    found = importlib.import_module("reloaded")
+
+    path.write_text(f"{text}\n@task\ndef send(): ...\n")
+    importlib.invalidate_caches()
+
+    with pytest.raises(InvalidTask, match=r"^Two functions have the name 'reloaded\.send': .*py:2 and .*py:5\.$"):
+        importlib.reload(found)
 
 
 def test_an_error_in_a_tasks_module_is_raised(module: Any, settings: Any) -> None:

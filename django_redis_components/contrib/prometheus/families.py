@@ -123,7 +123,7 @@ def _worker_families(overview: TaskQueueOverview) -> Iterator[Metric]:
     yield _gauge(f"{QUEUE}_workers", text, ("state",), counts)
     by_queue = [((queue.name,), queue.live_workers) for queue in overview.queues]
     yield _gauge(f"{QUEUE}_queue_workers", "Live worker processes that serve the queue.", ("queue",), by_queue)
-    threads, busy = sum(worker.threads for worker in live), sum(worker.busy for worker in live)
+    threads, busy = sum(worker.threads for worker in live), sum(worker.busy_threads for worker in live)
     yield _gauge(f"{QUEUE}_threads", "Threads of live workers.", (), [((), threads)])
     yield _gauge(f"{QUEUE}_busy_threads", "Threads of live workers that run a task.", (), [((), busy)])
 

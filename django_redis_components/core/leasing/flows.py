@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 from redis.exceptions import RedisError
 
 from django_redis_components.core import keys
-from django_redis_components.core.arguments import check_flag
+from django_redis_components.core.arguments import check_flag, check_string
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.leasing.calls import read_releases
 from django_redis_components.core.leasing.kind import LeaseKind
@@ -75,7 +75,7 @@ class LeaseFlows:
         if check_flag(reentrant, "reentrant"):
             self.leases = SharedLeases(using, lambda: kind.identity)
         self.queue = queue_class(kind, self.leases, (using, self.noun, name))
-        self._using = using
+        self._using = check_string(using, "using")
         self._blocking = blocking
         self._reentrant = reentrant
         self._policy = renewal_policy_for(target, self.noun, using, timeout, renew, max_lease, on_lost)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, NoReturn, SupportsIndex
 
 from asgiref.sync import markcoroutinefunction
 
@@ -39,6 +39,13 @@ class Leased(LeaseContextManager):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        """Refuse to be pickled or copied: a copy would have the leases of threads and tasks that did not acquire it."""
+        raise TypeError(
+            f"{self!r} cannot be pickled or copied: its leases belong to threads and tasks of this process. Create"
+            " another object of this name there; adopt(token) continues a lease."
+        )
 
     def release(self) -> None:
         """Release what this thread or task acquired last. The first waiter gets it at once.

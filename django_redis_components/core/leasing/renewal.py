@@ -27,7 +27,7 @@ from redis.exceptions import RedisError
 from django_redis_components.core.arguments import check_callable, check_flag, short_repr
 from django_redis_components.core.chunks import chunks
 from django_redis_components.core.client.connections import client
-from django_redis_components.core.decorators import refuse_awaitable, refuse_coroutine_function
+from django_redis_components.core.decorators import refuse_awaitable, refuse_deferred_function
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.forks import after_fork_in_child
 from django_redis_components.core.guarded_logger import guarded_logger
@@ -93,7 +93,7 @@ def renewal_policy_for(
     max_s = _renewal_s(timeout, check_flag(renew, "renew"), max_lease)
     if on_lost is not None:
         check_callable(on_lost, "on_lost", f"a function that takes the {kind}")
-    refuse_coroutine_function(on_lost, "on_lost")
+    refuse_deferred_function(on_lost, "on_lost")
     return RenewalPolicy(weakref.ref(target), using, max_s, on_lost) if max_s or on_lost is not None else None
 
 

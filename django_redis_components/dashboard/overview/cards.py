@@ -168,7 +168,7 @@ def _threads_card(overview: TaskQueueOverview) -> Tile:
     live = [worker for worker in overview.workers if worker.is_alive]
     lost = overview.worker_count - overview.live_count
     note = ngettext("%(count)d lost worker", "%(count)d lost workers", lost) % {"count": lost} if lost else ""
-    busy, threads = sum(worker.busy for worker in live), sum(worker.threads for worker in live)
+    busy, threads = sum(worker.busy_threads for worker in live), sum(worker.threads for worker in live)
     unit = _("of %(threads)s") % {"threads": number(threads)}
     meter = f"{min(busy / threads, 1):.1%}" if threads else ""
     return Tile(_("Busy threads"), number(busy), note, alarming=lost > 0, unit=unit, meter=meter)

@@ -63,7 +63,7 @@ def _state(row: _Row) -> Cell:
 
 
 def _busy(row: _Row) -> str:
-    return _("%(busy)s of %(threads)s") % {"busy": number(row[0].busy), "threads": number(row[0].threads)}
+    return _("%(busy)s of %(threads)s") % {"busy": number(row[0].busy_threads), "threads": number(row[0].threads)}
 
 
 _TABLE: Table[_Row] = Table(

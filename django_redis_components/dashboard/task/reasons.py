@@ -226,6 +226,15 @@ def _busy(task: Explanation, reason: Reason) -> str:
     return text % {"count": number(reason.count)}
 
 
+def _busy_coroutines(task: Explanation, reason: Reason) -> str:
+    text = ngettext(
+        "it is the next task; the %(count)s coroutine that the queue’s workers may run at once runs.",
+        "it is the next task; all %(count)s coroutines that the queue’s workers may run at once run.",
+        reason.count,
+    )
+    return text % {"count": number(reason.count)}
+
+
 def _next(task: Explanation, reason: Reason) -> str:
     if task.pause or not any(worker.state == "working" for worker in task.live_workers):
         return _("it is the next task of its queue.")
@@ -256,6 +265,7 @@ _SENTENCES: dict[str, _Sentence] = {
     "turn": _turn,
     "behind": _behind,
     "busy": _busy,
+    "busy_coroutines": _busy_coroutines,
     "next": _next,
     "unknown": _unknown,
 }
@@ -274,7 +284,7 @@ def _met(task: Explanation, codes: set[str]) -> list[str]:
             "Workers of the queue: %(workers)s, %(busy)s of %(threads)s threads busy.",
             threads,
         )
-        busy = number(sum(worker.busy for worker in live))
+        busy = number(sum(worker.busy_threads for worker in live))
         conditions.append(text % {"workers": number(len(live)), "busy": busy, "threads": number(threads)})
     if "unregistered" not in codes and registry.find(task.record.name) is not None:
         conditions.append(_("The name of the task is registered in this process."))

@@ -127,7 +127,7 @@ def _tiles(listed: WorkerPage, *, is_part: bool) -> Iterable[Tile]:
     lost = listed.total - listed.live
     note = ngettext("%(count)s lost", "%(count)s lost", lost) % {"count": number(lost)} if lost else ""
     yield Tile(_("Live workers"), number(listed.live), note, alarming=lost > 0)
-    busy, threads = sum(worker.busy for worker in live), sum(worker.threads for worker in live)
+    busy, threads = sum(worker.busy_threads for worker in live), sum(worker.threads for worker in live)
     partial = _("of this page") if is_part else ""
     yield Tile(_("Busy"), _("%(busy)s of %(threads)s") % {"busy": number(busy), "threads": number(threads)}, partial)
     rates = [worker.per_minute for worker in live if worker.per_minute is not None]

@@ -92,7 +92,7 @@ class RowBuilder:
         runs = [self._run(run, worker) for run in worker.runs[:SHOWN_RUNS]]
         hidden = worker.busy - len(runs)
         more = ngettext("%(count)s more running task", "%(count)s more running tasks", hidden)
-        busy = {"busy": number(worker.busy), "threads": number(worker.threads)}
+        busy = {"busy": number(worker.busy_threads), "threads": number(worker.threads)}
         siblings = self._of_supervisor[worker.supervisor]
         return {
             "id": worker.id,
@@ -104,7 +104,7 @@ class RowBuilder:
             "fate": self._fate(siblings) if not worker.is_alive else "",
             "shards": shards_text(self.listed.alive_in[worker.id]) if worker.id in self.listed.alive_in else "",
             "queues": worker.pool.value("queues").replace(",", ", "),
-            "busy": MeteredValue(_("%(busy)s of %(threads)s") % busy, _share(worker.busy, worker.threads)),
+            "busy": MeteredValue(_("%(busy)s of %(threads)s") % busy, _share(worker.busy_threads, worker.threads)),
             "rate": NO_VALUE if worker.per_minute is None else formats.rate(worker.per_minute),
             "memory": self._memory(worker),
             "heartbeat": _("%(age)s ago") % {"age": formats.age(worker.heartbeat_age)},
@@ -122,7 +122,7 @@ class RowBuilder:
         if worker.supervisor_pid:
             supervisor = f"{worker.host} · {worker.supervisor_pid}"
         yield _("Supervisor"), supervisor
-        yield _("Coroutines"), number(worker.async_concurrency) if worker.async_concurrency else ""
+        yield _("Coroutines"), _coroutines(worker)
         yield _("Poller"), labels.poller(worker.poller)
         yield _("Round trip"), "" if worker.round_trip is None else labels.milliseconds(worker.round_trip)
         yield _("Finished"), number(worker.finished)
@@ -214,6 +214,14 @@ class RowBuilder:
         for command, label in self._labels.items():
             if wanted[command] and command in self.commands:
                 yield Action(command, label, f"{self.commands[command]}?{query}")
+
+
+def _coroutines(worker: WorkerInfo) -> str:
+    """Return how many run of how many may; "" if none may."""
+    most = number(worker.async_concurrency) if worker.async_concurrency else ""
+    if not worker.busy_coroutines:
+        return most
+    return _("%(busy)s of %(threads)s") % {"busy": number(worker.busy_coroutines), "threads": most}
 
 
 def _share(part: float, whole: float) -> str:

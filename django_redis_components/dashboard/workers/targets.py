@@ -72,7 +72,7 @@ def facts_of(workers: Sequence[WorkerInfo]) -> list[tuple[str, str]]:
     """Return labels and values about the workers, for a confirmation."""
     if not workers:
         return []
-    busy, threads = sum(worker.busy for worker in workers), sum(worker.threads for worker in workers)
+    busy, threads = sum(worker.busy_threads for worker in workers), sum(worker.threads for worker in workers)
     return [
         (_("Processes"), number(len(workers))),
         (_("Queues"), ", ".join(dict.fromkeys(queue for worker in workers for queue in worker.queues))),

@@ -82,17 +82,22 @@ class MemberFlow:
         id: the flow's id; None if the task is not part of a flow.
     """
 
-    def __init__(self, shard: Shard, task_id: str, token: str, read_ref: Callable[[], Flow[str]]) -> None:
+    def __init__(
+        self, shard: Shard, task_id: str, token: str, read_ref: Callable[[], Flow[str]], place: Callable[[], str]
+    ) -> None:
         """
         Args:
             read_ref: returns "flow/number" of the task; "" without a flow.
+            place: returns the current item of a loop that later runs continue; "" outside of one.
         """
         self._shard = shard
         self._task_id = task_id
         self._token = token
         self._read_ref = read_ref
-        #: How often the run has added equal calls.
+        self._place = place
+        #: How often the run has added equal calls outside of loops, and how often for the current item of a loop.
         self._calls: Counter[str] = Counter()
+        self._calls_of_item: tuple[str, Counter[str]] = "", Counter()
 
     @property
     def id(self) -> str | None:
@@ -104,8 +109,8 @@ class MemberFlow:
 
         They start at once, and all steps after this task wait for them, too. Where the next step receives the list of
         the group's results, theirs are at the end of it, each in its shape. A step that an earlier run of this task has
-        added is not added again: steps with the same tasks and arguments are the same, and of equal ones in one run
-        each counts.
+        added is not added again: steps with the same tasks and arguments are the same, and of equal ones in one run,
+        or for one item of `iterate`, each counts.
 
         Args:
             steps: `task.s(…)`, `task.si(…)`, `chain(…)` and `group(…)`; their first tasks receive no result. Up to 500
@@ -226,10 +231,19 @@ class MemberFlow:
             )
 
     def _source_of(self, step: Step) -> str:
-        """Return what the ids of a step are made from: the same in each run of the task."""
+        """Return what the ids of a step are made from: the same in each run of the task.
+
+        A run that continues a loop repeats the calls outside of it, but not those of the items that are done.
+        """
         digest = hashlib.sha256(serialization.encode(_identity(step))).hexdigest()
-        self._calls[digest] += 1
-        return f"{self._task_id} {digest} {self._calls[digest]}"
+        place, calls = self._place(), self._calls
+        if place:
+            if self._calls_of_item[0] != place:
+                self._calls_of_item = place, Counter()
+            calls = self._calls_of_item[1]
+        calls[digest] += 1
+        source = f"{self._task_id} {digest} {calls[digest]}"
+        return f"{source} {place}" if place else source
 
     def _send(self, flow_id: str, nodes: Sequence[AddedNode]) -> Flow[list[int]]:
         is_staged = len(nodes) > MAX_ADDED or sum(node.message.size for node in nodes) > CHUNK_BYTES

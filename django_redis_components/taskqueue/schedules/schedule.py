@@ -241,7 +241,10 @@ def _bounds(options: ScheduleOptions) -> dict[str, Any]:
 
 
 def _register(schedule: Schedule) -> None:
-    """Register a schedule. A reloaded module replaces its own."""
+    """Register a schedule. A reloaded module replaces its own, also those that it does not declare again."""
+    for each, earlier in list(schedules.items()):
+        if earlier.task.name == schedule.task.name and earlier.task.func is not schedule.task.func:
+            del schedules[each]
     key = (schedule.task.connection, schedule.name)
     present = schedules.get(key)
     if present is not None and (present.task.name, present.recurrence) != (schedule.task.name, schedule.recurrence):

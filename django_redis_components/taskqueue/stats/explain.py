@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
@@ -11,6 +12,7 @@ from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
 from django_redis_components.core.text import encodable
 from django_redis_components.core.units import moment_of, moment_of_ms
+from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.exceptions import TaskResultDoesNotExist
 from django_redis_components.taskqueue.fair_share import group_of
 from django_redis_components.taskqueue.fields import Field
@@ -161,6 +163,7 @@ class Explanation:
         turn            it waits for a turn of its group `name`, behind `count` tasks of the group
         behind          `count` tasks are served first
         busy            it is next; all `count` threads are busy
+        busy_coroutines  it is next, and a coroutine; all `count` that may run at once do
         next            it is next, and a thread is free
         unknown         it is in no list of its queue
         ==============  ==================================================================================
@@ -346,8 +349,18 @@ def _next_in_queue(task: Explanation) -> Reason:
         return Reason("behind", count=task.ahead, is_exact=task.is_exact)
     live = task.live_workers
     threads = sum(worker.threads for worker in live)
-    is_busy = bool(threads) and sum(worker.busy for worker in live) >= threads
-    return Reason("busy", count=threads) if is_busy else Reason("next")
+    if threads and sum(worker.busy_threads for worker in live) >= threads:
+        return Reason("busy", count=threads)
+    coroutines = sum(worker.async_concurrency for worker in live)
+    if coroutines and sum(worker.busy_coroutines for worker in live) >= coroutines and _is_coroutine(task):
+        return Reason("busy_coroutines", count=coroutines)
+    return Reason("next")
+
+
+def _is_coroutine(task: Explanation) -> bool:
+    """Return whether the task is a coroutine function; False if its name is not registered in this process."""
+    registered = registry.find(task.record.name)
+    return registered is not None and inspect.iscoroutinefunction(registered.func)
 
 
 def limit_key(task: Explanation, field: str) -> str:

@@ -77,6 +77,7 @@ class WorkerReport:
 
     Attributes:
         threads, async_concurrency: tasks that it runs at once in threads, and on its event loop, as changed last.
+        busy, busy_coroutines: running tasks, and how many of them are on its event loop.
         queues, weights: that it serves, as changed last; no weights: in strict order.
         command_line: the arguments of its pool; "" if its release cannot change the pool while it runs.
         changes: the values of the pool that differ from these.
@@ -97,6 +98,7 @@ class WorkerReport:
     threads: int = 0
     async_concurrency: int = 0
     busy: int = 0
+    busy_coroutines: int = 0
     finished: int = 0
     started_at: datetime | None = None
     state: str = "working"
@@ -113,6 +115,11 @@ class WorkerReport:
     weights: tuple[int, ...] = ()
     command_line: str = ""
     changes: tuple[ChangedValue, ...] = ()
+
+    @property
+    def busy_threads(self) -> int:
+        """Threads that run a task. More than `threads` for a while after their number was reduced."""
+        return max(0, self.busy - self.busy_coroutines)
 
     def encode(self) -> str:
         """Return it as JSON, without what is as by default: about 400 bytes, and 140 for each running task."""
@@ -193,6 +200,7 @@ def _parse(report: dict[str, Any]) -> WorkerReport:
         threads=int(report.get("threads", 0)),
         async_concurrency=int(report.get("async_concurrency", 0)),
         busy=int(report.get("busy", 0)),
+        busy_coroutines=int(report.get("busy_coroutines", 0)),
         finished=int(report.get("finished", 0)),
         started_at=moment_of(round(started * 1_000_000)) if started else None,
         state=str(report.get("state") or "working"),

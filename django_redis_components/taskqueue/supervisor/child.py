@@ -322,6 +322,7 @@ class Child:
             pid=self.pid,
             started_at=moment_of(round(self._started_time * 1_000_000)),
             busy=heartbeat.busy,
+            busy_coroutines=heartbeat.busy_coroutines,
             finished=heartbeat.finished,
             per_minute=self._throughput.per_minute(heartbeat.finished),
             memory=resident_bytes(self.pid),

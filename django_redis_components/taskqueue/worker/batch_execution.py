@@ -9,6 +9,7 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any, NamedTuple
 
+from django_redis_components.core.exception_text import traceback_of
 from django_redis_components.taskqueue import logs, registry, signals
 from django_redis_components.taskqueue.batch_task import BatchTask, log_if_lost
 from django_redis_components.taskqueue.batches import BatchCall, settle_rest
@@ -201,14 +202,16 @@ class BatchExecution:
         if exc is None:
             return member.execution.finish(ack)
         finished: list[Ack] = []
-        traceback = exc.__traceback__
+        traceback = traceback_of(exc)
 
         def finish() -> None:
-            exc.__traceback__ = traceback  # without the line that has raised it here, for each call that it fails
+            BaseException.with_traceback(
+                exc, traceback
+            )  # without the line that has raised it here, for each call that it fails
             finished.append(member.execution.finish(ack, exc))
 
         signals.call_in_except_block(exc, finish)
-        exc.__traceback__ = traceback
+        BaseException.with_traceback(exc, traceback)
         return finished[0]
 
     async def _afinish(self, member: BatchMember, ack: Ack, exc: BaseException | None) -> Ack:

@@ -332,7 +332,7 @@ class Execution:
             if ack.outcome != SUCCEEDED or logger.isEnabledFor(logging.INFO):
                 allowed = self._options.get("max_attempts", self._task.options.max_attempts)
                 is_logged = any(each.logs_failures for each in self.middleware)
-                shown = exc and self._shown(exc)
+                shown = None if exc is None else self._shown(exc)
                 run_log.log_outcome(self.job, ack, shown, allowed, is_logged=is_logged)
         except BaseException as new:  # noqa: BLE001 - it is logged
             run_log.log_error(self.job, new, "The outcome of task %s (%s) cannot be logged.", ack.id, ack.outcome)

@@ -69,6 +69,7 @@ class Heartbeat:
         lost_threads: number of threads that have died.
         pool: number of the last change of its pool that it has made; 0 without one.
         threads: how many it has after that.
+        busy_coroutines: how many of the running tasks are coroutines.
     """
 
     leases: dict[str, str]
@@ -84,6 +85,7 @@ class Heartbeat:
     lost_threads: int = 0
     pool: int = 0
     threads: int = 0
+    busy_coroutines: int = 0
 
     @classmethod
     def parse(cls, line: bytes) -> Heartbeat:

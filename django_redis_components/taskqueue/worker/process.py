@@ -326,6 +326,7 @@ class HeartbeatWriter:
                 worker.threads.lost(),
                 self._pool,
                 worker.threads.size,
+                worker.busy_coroutines(),
             )
             self._rest = heartbeat.encode()
             self._write_rest()

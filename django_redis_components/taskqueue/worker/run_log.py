@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from django_redis_components.core import serialization
-from django_redis_components.core.exception_text import safe_repr
+from django_redis_components.core.exception_text import exc_info_of, safe_repr
 from django_redis_components.taskqueue import logs
 from django_redis_components.taskqueue.failure import is_printable
 from django_redis_components.taskqueue.guarded_logger import logger
@@ -66,7 +66,7 @@ def _log_failure(job: Job, ack: Ack, exc: BaseException, allowed: int, *, is_log
     if is_logged:
         logger.info(message, *values, extra=extra)
     elif is_printable(ack.payload):
-        logger.log(logging.ERROR, message, *values, exc_info=exc, extra=extra)
+        logger.log(logging.ERROR, message, *values, exc_info=exc_info_of(exc), extra=extra)
     else:
         described = serialization.decode(ack.payload)
         message = "Task %s[%s] failed (attempt %d of %d) after %.3f s.\n%s: %s\n%s"

@@ -158,6 +158,10 @@ class Worker:
         """Return the number of running tasks."""
         return len(self._running)
 
+    def busy_coroutines(self) -> int:
+        """Return how many of these run on the event loop."""
+        return sum(isinstance(run, CoroutineRun) for run in list(self._running.values()))
+
     def is_alive(self) -> bool:
         """Return whether any thread is alive or any task runs.
 
@@ -407,7 +411,7 @@ class Worker:
 
     def _fail(self, job: Job, exc: BaseException, thread: int | None = None) -> None:
         """Log and settle a run with an error that its function did not raise. See `_finish`."""
-        logger.error("Task %s[%s] ended by an error outside of its function.", job.name, job.id, exc_info=exc)
+        logger.log_exception(exc, "Task %s[%s] ended by an error outside of its function.", job.name, job.id)
         self._settle_failed(job, exc, thread)
 
     def _settle_failed(self, job: Job, exc: BaseException, thread: int | None = None) -> None:

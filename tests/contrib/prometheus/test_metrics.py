@@ -77,7 +77,7 @@ def run_some_tasks() -> None:
 def test_a_scrape_reports_queues_outcomes_durations_and_workers(redis_server: Store, registry: Any) -> None:
     run_some_tasks()
     get_queue("mail").pause("SMTP is down")
-    write_worker(redis_server, "here:a", queues=["default"], threads=8, busy=3)
+    write_worker(redis_server, "here:a", queues=["default"], threads=8, busy=10, busy_coroutines=7)
     write_worker(redis_server, "gone:b", queues=["mail"], seen_s=50, threads=8)
     recover()
 

@@ -338,6 +338,14 @@ def test_first_parameter_must_be_named_context(func: Any) -> None:
     )
 
 
+@pytest.mark.parametrize("value", ["no", 1, None, []], ids=repr)
+def test_takes_context_is_true_or_false(value: Any) -> None:
+    with pytest.raises(InvalidTask) as raised:
+        task(takes_context=value)(keyed)
+
+    assert str(raised.value) == f"takes_context={value!r}: expected True or False."
+
+
 def test_unique_key_ignores_the_context(redis_server: Store) -> None:
     made = task(takes_context=True, unique=Unique(key="order:{order_id}"))(keyed)
 

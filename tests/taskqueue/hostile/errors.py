@@ -59,6 +59,13 @@ class FalseError(Exception):
         raise SystemExit(4)
 
 
+class EmptyError(Exception):
+    """Has a length, as an error that lists the errors of fields; it is false."""
+
+    def __len__(self) -> int:
+        return 0
+
+
 class Text(str):
     """A text whose methods raise."""
 
@@ -122,7 +129,9 @@ KINDS: dict[str, Callable[[], BaseException]] = {
     "notes": NotesError,
     "slots": SlotsError,
     "endless": EndlessError,
-    "false": with_false_cause,
+    "false": lambda: FalseError("false"),
+    "false cause": with_false_cause,
+    "empty": lambda: EmptyError("no fields"),
     "subclass of str": SubclassTextError,
     "nameless": NamelessError,
     "module": ModuleError,

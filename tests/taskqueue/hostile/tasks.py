@@ -20,7 +20,7 @@ from django.utils import timezone, translation
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command
 from django_redis_components.core.settings import conf
-from django_redis_components.taskqueue import SoftTimeLimitExceeded, task
+from django_redis_components.taskqueue import Batch, BatchCall, SoftTimeLimitExceeded, task
 from tests.taskqueue.hostile.errors import make
 
 _kept: list[Any] = []
@@ -55,6 +55,22 @@ async def raise_kind_async(kind: str) -> None:
     """See `raise_kind`."""
     await asyncio.sleep(0)
     raise make(kind)
+
+
+@task(batch=Batch(100))
+def settle_each(calls: list[BatchCall]) -> None:
+    """Fail each call with the exception of its kind; "good" succeeds."""
+    for call in calls:
+        if call.args[0] == "good":
+            call.succeed("settled")
+        else:
+            call.fail(make(call.args[0]))
+
+
+@task(batch=Batch(100))
+async def settle_each_async(calls: list[BatchCall]) -> None:
+    """See `settle_each`."""
+    settle_each.batch_func(calls)
 
 
 @task(max_attempts=3, backoff=0)

@@ -11,6 +11,7 @@ import pytest
 from django_redis_components.core import serialization
 from django_redis_components.core.exception_text import BARE_HEADER, safe_repr
 from django_redis_components.taskqueue.failure import describe
+from django_redis_components.taskqueue.sealing import HIDDEN_TEXT, without_text
 from django_redis_components.taskqueue.stats.fingerprint import identify
 from django_redis_components.taskqueue.store.job import ErrorIdentity
 from tests.taskqueue.hostile.errors import KINDS, EndlessError, NamelessError, NotesError, make
@@ -65,3 +66,21 @@ def test_class_whose_metaclass_hides_its_name_is_named() -> None:
 
     assert error["exception_class_path"] == "tests.taskqueue.hostile.errors.NamelessError"
     assert issubclass(NamelessError, Exception)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_exception_is_hidden_if_the_arguments_are_sealed(kind: str) -> None:
+    shown: list[BaseException] = []
+
+    def run() -> None:  # in a thread, which SystemExit may end
+        shown.append(without_text(make(kind)))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+
+    [exc] = shown
+    error, _, _ = described(kind)
+    hidden = describe(exc)
+    assert (hidden["exception_class_path"], hidden["message"]) == (error["exception_class_path"], HIDDEN_TEXT)
+    assert hidden["traceback"].endswith(f": {HIDDEN_TEXT}\n")

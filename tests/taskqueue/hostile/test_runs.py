@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
+from django_redis_components.core.exception_text import class_path
 from django_redis_components.core.observability.live_events import RECORDER
 from django_redis_components.taskqueue import Middleware, RunContext, RunOutcome, WorkerDescription, signals
 from django_redis_components.taskqueue.middleware import pipeline
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.worker.worker import Worker
 from tests.support import Store, eventually
-from tests.taskqueue.hostile.errors import KINDS
+from tests.taskqueue.hostile.errors import KINDS, make
 from tests.taskqueue.hostile.tasks import (
     cancel_all_tasks,
     cancel_late,
@@ -27,10 +28,12 @@ from tests.taskqueue.hostile.tasks import (
     raise_kind,
     raise_kind_async,
     return_once,
+    settle_each,
+    settle_each_async,
     use_a_thread,
     wait_async,
 )
-from tests.taskqueue.support import running_worker
+from tests.taskqueue.support import running_worker, work_off
 from tests.taskqueue.tasks import fail_thrice
 
 pytestmark = pytest.mark.integration
@@ -60,6 +63,33 @@ def test_exceptions_of_all_kinds_end_as_failures(redis_server: Store) -> None:
 
     assert {result.state for result in results} == {"failed"}
     assert all(result.errors[0].traceback for result in results)
+
+
+@pytest.mark.parametrize("settle", [settle_each, settle_each_async], ids=["sync", "async"])
+def test_exceptions_of_all_kinds_fail_their_own_call_of_a_batch(redis_server: Store, settle: Any) -> None:
+    results = {kind: settle.enqueue(kind) for kind in ["good", *KINDS]}
+
+    with running_worker(*QUEUES):
+        for result in results.values():
+            eventually(lambda result=result: (result.refresh(), result.is_finished)[1])
+
+    assert results.pop("good").get(0) == "settled"
+    assert {kind: result.errors[0].exception_class_path for kind, result in results.items()} == {
+        kind: class_path(type(make(kind))) for kind in results
+    }
+
+
+@pytest.mark.parametrize("kind", ["false", "empty"])
+def test_failure_by_an_exception_that_is_not_true_is_logged_with_its_traceback(
+    redis_server: Store, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    raise_kind.enqueue(kind)
+
+    work_off()
+
+    [text] = [text for text in caplog.text.split("ERROR") if " failed (attempt 1 of 1)" in text]
+    assert 'hostile/tasks.py", line ' in text
+    assert type(make(kind)).__name__ in text
 
 
 @contextmanager

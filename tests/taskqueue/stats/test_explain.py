@@ -16,7 +16,7 @@ from tests.dashboard.support import settle_tasks, write_worker
 from tests.support import Store
 from tests.taskqueue.store.support import fail_many, park_many
 from tests.taskqueue.support import base_key, end_lease, new_fetcher, queue_key, renewal
-from tests.taskqueue.tasks import add, fail, note
+from tests.taskqueue.tasks import add, fail, note, note_async
 
 
 def why(result: TaskResult) -> Explanation:
@@ -76,11 +76,31 @@ def test_queue_without_a_worker_or_that_is_paused(redis_server: Store) -> None:
     write_worker(redis_server, "here:1", threads=2, busy=2)
     assert (codes(result), why(result).reasons[0].count) == (["busy"], 4)
 
+    write_worker(redis_server, "here:2", threads=2, busy=9, busy_coroutines=9)
+    assert codes(result) == ["next"]
+
     get_queue("default").pause("mail is down", author="ada", until=600)
 
     paused = why(result).reasons[0]
     assert (paused.code, paused.name) == ("paused", "ada")
     assert 590 < (paused.at - why(result).at).total_seconds() <= 600  # type: ignore[operator]
+
+
+def test_coroutine_waits_for_the_coroutines_of_its_workers(redis_server: Store) -> None:
+    result, other = note_async.enqueue("x"), note.using(queue_name="mail").enqueue("x")
+    for busy, expected in ((9, "next"), (10, "busy_coroutines")):
+        write_worker(
+            redis_server,
+            "here:1",
+            queues=["default", "mail"],
+            threads=2,
+            async_concurrency=10,
+            busy=busy + 1,
+            busy_coroutines=busy,
+        )
+        assert (codes(result), codes(other)) == ([expected], ["next"])
+
+    assert why(result).reasons[0].count == 10
 
 
 def test_scheduled_and_retried_tasks_have_a_due_time(redis_server: Store, worker: None) -> None:

@@ -34,7 +34,7 @@ from tests.taskqueue.support import (
     recover,
     taskqueue_settings,
 )
-from tests.taskqueue.tasks import add, add_async, exit_the_process, hold, kill_the_process
+from tests.taskqueue.tasks import add, add_async, exit_the_process, hold, hold_async, kill_the_process
 
 pytestmark = pytest.mark.integration
 
@@ -73,6 +73,22 @@ def test_worker_runs_tasks_and_stops_on_sigterm(redis_server: Store, children: C
     )
     assert worker.output.splitlines()[-1].endswith("Worker stopped.")
     assert add.enqueue(1, 1).state == "ready"
+
+
+def test_worker_reports_coroutines_beside_busy_threads(redis_server: Store, children: Children) -> None:
+    queue_worker(children, "--threads", "2")
+    held = [Held(redis_server, name) for name in ("thread", "coroutine")]
+    hold.enqueue("thread")
+    hold_async.enqueue("coroutine")
+    for each in held:
+        each.started()
+
+    [info] = eventually(lambda: [each for each in workers() if each.busy == 2])
+
+    assert (info.busy_threads, info.busy_coroutines, info.lost_threads) == (1, 1, 0)
+    for each in held:
+        each.release()
+    eventually(lambda: [(each.busy, each.busy_threads, each.busy_coroutines) for each in workers()] == [(0, 0, 0)])
 
 
 def test_worker_is_listed_until_it_exits(redis_server: Store, children: Children, short_lease: None) -> None:

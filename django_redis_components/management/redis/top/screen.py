@@ -44,7 +44,7 @@ def lines_of(
 def _summary(snapshot: TopSnapshot, address: str) -> Iterator[str]:
     overview = snapshot.overview
     live = [worker for worker in overview.workers if worker.is_alive]
-    busy, threads = sum(worker.busy for worker in live), sum(worker.threads for worker in live)
+    busy, threads = sum(worker.busy_threads for worker in live), sum(worker.threads for worker in live)
     filled = round(BAR * busy / threads) if threads else 0
     per_minute = sum(metrics.per_minute() for metrics in overview.metrics.values())
     yield f"{escape_controls(address)}  {clock(overview.at)}"
