@@ -31,10 +31,13 @@ end
 local function groups_of(queue)
   local index = queue_key(ctx, queue, P.errors)
   if fingerprint == "" then
+    local kept = redis.call("ZCARD", index)
+    if kept == 0 then
+      return {}, 0
+    end
     local oldest_ms = order == "most" and ctx.now_ms - HOUR_MS or "-inf"
     local count = order == "most" and -1 or limit
-    return redis.call("ZREVRANGEBYSCORE", index, "+inf", oldest_ms, "WITHSCORES", "LIMIT", 0, count),
-      redis.call("ZCARD", index)
+    return redis.call("ZREVRANGEBYSCORE", index, "+inf", oldest_ms, "WITHSCORES", "LIMIT", 0, count), kept
   end
   local last_ms = redis.call("ZSCORE", index, fingerprint)
   return { last_ms and fingerprint or nil, last_ms or nil }, last_ms and 1 or 0
