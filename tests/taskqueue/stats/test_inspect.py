@@ -264,14 +264,28 @@ def test_due_tasks_are_counted_in_their_hours(redis_server: Store) -> None:
 
 
 def test_errors_of_all_queues_are_listed(redis_server: Store) -> None:
-    redis_server.raw.zadd(base_key(redis_server, "queues"), {f"q{number:03}": number for number in range(450)})
-    for name in ("q001", "q449", "q300"):
+    redis_server.raw.zadd(base_key(redis_server, "queues"), {f"q{number:03}": number for number in range(550)})
+    for name in ("q001", "q549", "q300"):
         fail.using(queue_name=name).enqueue(name)
         work_off(name)
 
     found = run(connections.client(), list_errors(home(), [], 2))
 
-    assert ([group.queue for group in found.groups], found.total) == (["q300", "q449"], 3)
+    assert ([group.queue for group in found.groups], found.total) == (["q300", "q549"], 3)
+
+
+def test_latest_errors_are_listed_of_more_queues_than_groups(redis_server: Store) -> None:
+    for name, texts in {"a": ("one", "two"), "b": ("three",), "c": ("four", "five")}.items():
+        for text in texts:
+            fail.using(queue_name=name).enqueue(text)
+            work_off(name)
+
+    found = run(connections.client(), list_errors(home(), [], 2))
+
+    assert ([(group.queue, group.message) for group in found.groups], found.total) == (
+        [("c", "five"), ("c", "four")],
+        5,
+    )
 
 
 def test_metrics_of_the_busiest_queues_are_read(redis_server: Store) -> None:
