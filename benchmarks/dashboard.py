@@ -89,7 +89,7 @@ def set_up(url: str) -> None:
         DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}},
         INSTALLED_APPS=[*(f"django.contrib.{app}" for app in apps), "django_redis_components"],
         MIDDLEWARE=middleware,
-        REDIS_COMPONENTS={"PREFIX": PREFIX, "CONNECTIONS": {"default": {"URL": url}}},
+        REDIS_COMPONENTS={"PREFIX": PREFIX, "CONNECTIONS": {"default": {"URL": url, "SOCKET_TIMEOUT": 60}}},
         SECRET_KEY="benchmarks only",
         STATIC_URL="static/",
         TEMPLATES=[{"BACKEND": engine, "APP_DIRS": True, "OPTIONS": {"context_processors": processors}}],
@@ -219,7 +219,8 @@ def fail_all(queue: str) -> None:
     from django_redis_components.taskqueue.store.job import Ack
     from django_redis_components.taskqueue.worker.fetcher import Fetcher
 
-    fetcher = Fetcher(home(), connections.client(), "benchmark:1", (queue,))
+    # A worker for each queue: the server repeats its reply to a request of the same worker with the same number.
+    fetcher = Fetcher(home(), connections.client(), f"benchmark:{queue}", (queue,))
     failure = LookupError("out of order")
     error, identity = encode(describe(failure)), identify(failure)
     while jobs := fetcher.fetch("0", 250):

@@ -38,8 +38,12 @@ from tools.localserver import LocalServer
 ROOT = Path(__file__).resolve().parents[1]
 TOKEN = "benchmarks-only-0123456789"
 URL = "/admin/django_redis_components/overview/"
-#: Seconds for which the readers are asked until an incident is remedied, and until it is over.
-SAID_S, OVER_S = 150.0, 280.0
+#: Seconds for which the readers are asked until an incident is remedied, and until it is over. A queue must grow for a
+#: minute to be a problem, and be one for another minute to be announced.
+SAID_S, OVER_S = 240.0, 280.0
+#: Seconds within which the processes of the site start on a busy machine, and that a request may take there: the server
+#: may get no processor for longer than the default.
+STARTED_S, REQUEST_S = 300, 30
 #: Seconds between two requests of the readers, and between two heartbeats of the workers of ``--workers``.
 PAUSE_S, HEARTBEAT_S = 0.5, 5.0
 READERS = ("overview", "doctor", "healthz", "notification")
@@ -52,6 +56,7 @@ class Incident:
     Attributes:
         code, of: code of its problem, and a part of its id.
         said: seconds until each reader said it; `over` seconds from the remedy to the end.
+        is_silenced: whether its remedy is an acknowledgment: its end is that of its alarm, and is not announced.
     """
 
     name: str
@@ -66,6 +71,7 @@ class Incident:
     started_at: float = 0.0
     remedied_at: float = 0.0
     over: float | None = None
+    is_silenced: bool = False
 
     def is_in(self, problems: list[dict[str, Any]]) -> bool:
         """Return whether problems have it."""
@@ -145,7 +151,7 @@ def set_up(url: str, webhook: str, database: Path) -> None:
     """Set up the site of the tests, which has an admin and tasks, in this process and those that it starts."""
     components = {
         "PREFIX": "night",
-        "CONNECTIONS": {"default": {"URL": url}},
+        "CONNECTIONS": {"default": {"URL": url, "SOCKET_TIMEOUT": REQUEST_S}},
         "MONITORING": {"TOKEN": TOKEN},
         "NOTIFICATIONS": {"WEBHOOKS": [webhook], "SEVERITY": "warning"},
     }
@@ -232,7 +238,7 @@ class Site:
         html = self.operator.get(URL).content.decode()
         section = html.partition('data-drc-live="health"')[2].partition("</section>")[0]
         for row in re.findall(r"<li>(.*?)</li>", section, re.DOTALL):
-            if incident.sentence[:30] in re.sub(r"<[^>]+>", "", row):
+            if _without_numbers(incident.sentence)[:30] in _without_numbers(re.sub(r"<[^>]+>", "", row)):
                 labels = [label.strip() for label in re.findall(r'<a class="[^"]*" href="[^"]+">([^<]+)', row)]
                 changes = [label for label in labels if label.endswith("…") and label != "Acknowledge…"]
                 command = "its command" if "<code" in row else ""
@@ -289,7 +295,7 @@ def play(site: Site) -> list[Incident]:
     hold.using(queue_name="orders").enqueue_many([(("quick",), {})] * 30)
     hold.using(queue_name="reports").enqueue("dies")
     for name in ("quick", "dies"):
-        Held(_store(site), name).started()
+        Held(_store(site), name).started(timeout_s=STARTED_S)
     time.sleep(20)  # the watching process has made its first round
     first = _first_incidents(site, dying)
     for each in first:
@@ -395,10 +401,15 @@ def _last_incidents(site: Site, poller: subprocess.Popen[bytes]) -> list[Inciden
     def start_poller() -> None:
         site.start("runpoller", site="tests.taskqueue.ticking.site")
 
+    def acknowledge() -> None:
+        problem = next(each["id"] for each in site.say()["healthz"] if each["code"] == "data_lost")
+        url = URL.replace("overview", "incident")
+        site.operator.post(f"{url}acknowledge/?problem={problem}", {"problem": problem, "reason": "restored"})
+
     return [
         Incident("late schedule", "schedule_late", "tick", lambda: _kill(poller), start_poller),
         Incident("outage of Redis", "redis_unreachable", "", site.server.kill, site.server.start),
-        Incident("lost data (FLUSHALL)", "data_lost", "", site.raw.flushall, lambda: None),
+        Incident("lost data (FLUSHALL)", "data_lost", "", site.raw.flushall, acknowledge, is_silenced=True),
     ]
 
 
@@ -451,11 +462,22 @@ def _watch_end(site: Site, incidents: list[Incident], seconds: float) -> None:
     while time.monotonic() < ends_at and any(each.over is None for each in incidents):
         found = site.say()
         for each in incidents:
-            is_said = any(each.is_in(problems) for problems in found.values())
-            received_at = site.received.find(each, "resolved", after=each.remedied_at)
-            if each.over is None and not is_said and received_at:
+            if each.over is None and _is_over(each, found, site):
                 each.over = time.monotonic() - each.remedied_at
         time.sleep(PAUSE_S)
+
+
+def _is_over(incident: Incident, found: dict[str, list[dict[str, Any]]], site: Site) -> bool:
+    if incident.is_silenced:  # `doctor` lists what is acknowledged, too
+        alarms = [each for reader in ("overview", "healthz") for each in found[reader] if not each.get("acknowledged")]
+        return not incident.is_in(alarms)
+    is_said = any(incident.is_in(problems) for problems in found.values())
+    return not is_said and site.received.find(incident, "resolved", after=incident.remedied_at) is not None
+
+
+def _without_numbers(sentence: str) -> str:
+    """Return a sentence that is the same in the next second: shares and ages change."""
+    return re.sub(r"[\d.,]+", "#", sentence)
 
 
 def _store(site: Site) -> Any:

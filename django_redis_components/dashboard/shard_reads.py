@@ -6,6 +6,7 @@ which is missing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -60,8 +61,12 @@ def merged_counts(found: dict[Shard, FailureCounts]) -> FailureCounts:
     counts = list(found.values())
     if len(counts) == 1:
         return counts[0]
+    by_queue: Counter[str] = Counter()
+    for each in counts:
+        by_queue.update(each.by_queue)
     return FailureCounts(
         sum(each.failed for each in counts),
         max(each.lost_workers for each in counts),
         any(each.is_partial for each in counts),
+        by_queue,
     )

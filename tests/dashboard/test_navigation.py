@@ -56,7 +56,10 @@ def test_failures_of_all_queues_and_lost_workers_are_counted_in_one_round_trip(s
     write_worker(store, "here:a", seen_s=100)
     write_worker(store, "here:b")
 
-    assert run(connections.client(), read_failure_counts(home())) == FailureCounts(7, 1)
+    found = run(connections.client(), read_failure_counts(home()))
+
+    assert found == FailureCounts(7, 1)
+    assert found.by_queue == {"mail": 3, "low": 4}
 
 
 def test_failures_of_very_many_queues_are_counted_in_part_and_say_so(
@@ -94,6 +97,21 @@ def test_each_page_names_its_server(redis_server: Store) -> None:
     for page in ("overview", "ratelimit", "schedule", "failure", "worker", "memory", "incident"):
         html = unescape(root.get(URL.replace("overview", page)).content.decode())
         assert f'class="drc-address">{server}<' in html, page
+
+
+def test_page_of_failures_reads_failed_tasks_once(redis_server: Store, viewer: Client) -> None:
+    write_queue(redis_server, "mail", failed=2, ready=1)
+    write_queue(redis_server, "low", ready=3)
+    redis_server.raw.zadd(f"{home().base}:queues", {b"\xff": 1})  # written by another client
+    redis_server.raw.zadd(f"{home().base}:q:".encode() + b"\xff:failed", {"x": 1})
+    failures = URL.replace("overview", "failure")
+    viewer.get(failures)  # the scripts are known to the server
+
+    found = viewer.get(failures, {"format": "json"}).json()
+
+    assert (found["cost"]["commands"], found["cost"]["round_trips"]) == (3, 1)  # failed tasks, errors, deploys
+    assert found["failed"] == {"mail": 2}
+    assert tabs_of(viewer, failures) == {"Failures": ("page", "3")}
 
 
 def test_page_of_queues_counts_failures_in_what_it_has_read(redis_server: Store, viewer: Client) -> None:

@@ -14,6 +14,7 @@ from django.test import Client
 from django_redis_components.dashboard.overview.server import server_facts
 from django_redis_components.dashboard.problems.problem import Problem
 from django_redis_components.dashboard.problems.server import clock_problem, server_problems, started_empty
+from django_redis_components.taskqueue import chain
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOverview
 from tests.dashboard.support import (
@@ -28,6 +29,8 @@ from tests.dashboard.support import (
     write_worker,
 )
 from tests.support import Store
+from tests.taskqueue.support import work_off
+from tests.taskqueue.tasks import fail, note
 
 pytestmark = pytest.mark.django_db
 
@@ -190,6 +193,27 @@ def test_a_retry_is_no_new_task_in_the_share_that_has_failed(
     again = "150 failures are not counted: the tasks were retried or deleted since, or never ran."
     assert found["advice"].startswith(f"{left} failed tasks are left. {again} ")
     assert failure_rate(viewer) == ("drc-alarming" if severity == "critical" else "")
+
+
+def test_steps_of_a_flow_that_never_ran_do_not_count(redis_server: Store, viewer: Client) -> None:
+    note.enqueue_many([((number,), {}) for number in range(40)])
+    for _number in range(2):
+        chain(fail.s(), *[note.si("never") for _step in range(4)]).enqueue()
+    work_off()
+    write_poller(redis_server)
+
+    [found] = problems(viewer)
+
+    assert found["text"] == "Queue default recovers: 2 of the last 42 tasks failed.", "8 of the 10 have not run"
+    assert failure_rate(viewer) == ""
+
+    chain(fail.s(), note.si("never")).enqueue()
+    work_off()
+
+    [found] = problems(viewer)
+    assert found["text"] == "Queue default: 6.98 % of tasks failed in the last 5 min (3 of 43)."
+    assert "9 failures are not counted: the tasks were retried or deleted since, or never ran." in found["advice"]
+    assert failure_rate(viewer) == "drc-alarming"
 
 
 def test_failures_are_over_when_no_failed_task_is_left(redis_server: Store, viewer: Client) -> None:

@@ -156,6 +156,7 @@ def test_fifty_workers_are_a_page(redis_server: Store, viewer: Client) -> None:
 
     assert (len(response["workers"]), response["total"], response["cost"]["round_trips"]) == (50, 53, 1)
     assert [each["id"] for each in following["workers"]] == ["app:050.a", "app:051.a", "app:052.a"]
+    assert (response["count"]["first"], following["count"]["first"]) == (1, None)
     assert "1 to 50 of 53" in text(viewer)
     assert b"?after=app%3A049.a" in page
     assert len(page) < 800_000

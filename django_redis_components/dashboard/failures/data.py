@@ -19,7 +19,7 @@ def failure_data(read: Snapshot[FailureSnapshot]) -> dict[str, Any]:
     snapshot = read.value
     return {
         "queue": snapshot.query.queue,
-        "failed": {depth.name: depth.failed for depth in snapshot.depths},
+        "failed": dict(snapshot.counts.by_queue),
         "errors": [_failure(failure) for failure in snapshot.failures],
         "shown": snapshot.shown,
         "total": snapshot.total,

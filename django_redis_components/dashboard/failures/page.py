@@ -59,7 +59,8 @@ def parse(request: PageRequest) -> FailureQuery:
 
 def read(request: PageRequest) -> Snapshot[FailureSnapshot]:
     """Read the errors, and the failed tasks of one, which a fragment does not show."""
-    return read_snapshot(read_failures(request.query, with_tasks=not request.is_fragment))
+    flow = read_failures(request.query, with_tasks=not request.is_fragment)
+    return read_snapshot(flow, counts_of=lambda snapshot: snapshot.counts)
 
 
 def url_of(request: PageRequest) -> str:
@@ -113,8 +114,8 @@ def line_of(failure: FailureGroup) -> str:
 def _headline(snapshot: FailureSnapshot) -> str:
     errors = len(snapshot.failures)
     queue = snapshot.query.queue
-    failed = sum(depth.failed for depth in snapshot.depths if not queue or depth.name == queue)
-    is_cut = len(snapshot.depths) >= MAX_QUEUES and not queue
+    failed = snapshot.counts.by_queue.get(queue, 0) if queue else snapshot.counts.failed
+    is_cut = snapshot.counts.is_partial and not queue
     texts = [
         ngettext("%(count)s error", "%(count)s errors", errors)
         % {"count": _at_least(errors, snapshot.total > snapshot.shown or is_cut)},
@@ -136,8 +137,8 @@ def _at_least(count: int, is_least: bool) -> str:
 def _side_filters(snapshot: FailureSnapshot) -> list[FilterGroup]:
     """Return the filters of the list: queues with their failed tasks, and exceptions with their errors."""
     query = snapshot.query
-    queues = {depth.name: depth.failed for depth in snapshot.depths}
-    failing = sorted((name for name in queues if queues[name]), key=lambda name: -queues[name])
+    queues = snapshot.counts.by_queue
+    failing = sorted(queues, key=lambda name: -queues[name])
     failing += [part.queue for failure in snapshot.failures for part in failure.parts]  # whose tasks were retried since
 
     def group(slug: str, title: str, values: Iterable[str], counts: Mapping[str, int]) -> FilterGroup | None:
@@ -172,7 +173,7 @@ def _notes(snapshot: FailureSnapshot) -> list[str]:
     if snapshot.total > snapshot.shown:
         text = _("Only the newest %(shown)s of %(total)s errors of queues are listed and counted.")
         notes.append(text % {"shown": number(snapshot.shown), "total": number(snapshot.total)})
-    if len(snapshot.depths) >= MAX_QUEUES and not snapshot.query.queue:
+    if snapshot.counts.is_partial and not snapshot.query.queue:
         notes.append(_("Only the first %(count)s queues are read.") % {"count": number(MAX_QUEUES)})
     return notes
 

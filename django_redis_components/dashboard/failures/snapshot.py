@@ -16,14 +16,13 @@ from django_redis_components.core.gather import gather_values
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard.parameters import InvalidParameter, too_long
 from django_redis_components.dashboard.queues.task_query import check_span, moment_ago, parse_time
-from django_redis_components.dashboard.shard_reads import of_shards
+from django_redis_components.dashboard.shard_reads import merged_counts, of_shards
 from django_redis_components.taskqueue import ErrorGroup, ErrorSample
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.stats import fingerprint
 from django_redis_components.taskqueue.stats.deploys import Deploy, read_deploys
-from django_redis_components.taskqueue.stats.errors import MINUTES, ErrorListing, list_errors
-from django_redis_components.taskqueue.stats.merging import merged_depths
-from django_redis_components.taskqueue.stats.queue_stats import QueueInfo, read_depths
+from django_redis_components.taskqueue.stats.errors import MAX_QUEUES, MINUTES, ErrorListing, list_errors
+from django_redis_components.taskqueue.stats.failure_counts import FailureCounts, read_failure_counts
 from django_redis_components.taskqueue.store.scan import Filters, TaskScan, scan_tasks
 
 #: Groups that the page lists: each queue counts for itself.
@@ -143,7 +142,7 @@ class FailureSnapshot:
 
     Attributes:
         at: the server's time.
-        depths: the queues that are known.
+        counts: failed tasks of each queue that has any, and the lost workers.
         failures: the latest, newest first.
         total, shown: groups that the queues keep, and those of them in `failures`.
         selected: the failure in detail, also if it is older than those that are listed; None if it is not kept.
@@ -154,7 +153,7 @@ class FailureSnapshot:
 
     at: datetime
     query: FailureQuery
-    depths: list[QueueInfo]
+    counts: FailureCounts
     failures: list[FailureGroup]
     total: int
     shown: int
@@ -201,8 +200,8 @@ def read_failures(query: FailureQuery, *, with_tasks: bool = True) -> Flow[Failu
     exceptions = dict(Counter(failure.exception for failure in accepted).most_common())
     failures = [each for each in accepted if query.exception in ("", each.exception)]
     total, deploys = sum(read.listing.total for read in reads), reads[0].deploys
-    depths = merged_depths([read.depths for read in reads])
-    snapshot_of = partial(FailureSnapshot, at, query, depths, failures, total, len(listed))
+    counts = merged_counts({shard: read.counts for shard, read in found.items()})
+    snapshot_of = partial(FailureSnapshot, at, query, counts, failures, total, len(listed))
     details = _newest({shard: read.details.groups for shard, read in found.items() if read.details})
     known = details if query.group else [part for failure in failures for part in failure.located]
     if not known:
@@ -213,7 +212,9 @@ def read_failures(query: FailureQuery, *, with_tasks: bool = True) -> Flow[Failu
     begin_ms, end_ms = query.span_ms
     filters = Filters(fingerprint=newest, begin_ms=begin_ms, end_ms=end_ms)
     scans = [scan_tasks(shard, queue, "failed", filters, limit=TASKS, mode="names") for shard, queue in scanned]
-    whole = [] if query.group else [_list_everywhere(queues, newest)]
+    # Its groups are among those that are listed, unless some are not; what is missing is the traceback of the newest.
+    names = list(dict.fromkeys(group.queue for _shard, group in of_newest)) if total <= len(listed) else queues
+    whole = [] if query.group else [_list_everywhere(names, newest)]
     values = yield from gather_values([*scans, *whole])
     if whole:
         of_newest = values.pop() or of_newest
@@ -224,7 +225,7 @@ def read_failures(query: FailureQuery, *, with_tasks: bool = True) -> Flow[Failu
 class _ShardRead:
     """What is read of a shard in the first round trip."""
 
-    depths: list[QueueInfo]
+    counts: FailureCounts
     listing: ErrorListing
     deploys: list[Deploy]
     details: ErrorListing | None
@@ -232,10 +233,10 @@ class _ShardRead:
 
 def _read_shard(shard: Shard, queues: list[str], group: str) -> Flow[_ShardRead]:
     selected = [list_errors(shard, queues, LIMIT, group)] if group else []
-    depths, listing, *details, deploys = yield from gather_values(
-        [read_depths(shard), list_errors(shard, queues, LIMIT), *selected, read_deploys(shard)]
+    counts, listing, *details, deploys = yield from gather_values(
+        [read_failure_counts(shard, MAX_QUEUES), list_errors(shard, queues, LIMIT), *selected, read_deploys(shard)]
     )
-    return _ShardRead(depths, listing, deploys, details[0] if details else None)
+    return _ShardRead(counts, listing, deploys, details[0] if details else None)
 
 
 def read_everywhere(queues: list[str], group: str) -> Flow[FailureGroup | None]:

@@ -19,7 +19,7 @@ from django_redis_components.dashboard.overview.snapshot import OverviewSnapshot
 from django_redis_components.dashboard.panels.comparison import Comparison, change
 from django_redis_components.dashboard.problems.server import memory_share
 from django_redis_components.dashboard.problems.shard_states import ShardState
-from django_redis_components.dashboard.problems.traffic import is_failing
+from django_redis_components.dashboard.problems.traffic import QueueFailures
 from django_redis_components.dashboard.queues.throughput import (
     SPARK_HEIGHT,
     SPARK_WIDTH,
@@ -125,7 +125,9 @@ def _failures_card(overview: TaskQueueOverview, intervals: Sequence[Interval], f
         note = f"{worst.queue} {formats.short_percent(_failure_rate(worst))}"
     value = formats.short_percent(failed / finished) if finished else NO_VALUE
     alarming = any(  # as the problems: those of the hour that are over do not
-        is_failing(queue, overview.metrics[queue.name]) for queue in overview.queues if queue.name in overview.metrics
+        QueueFailures.of(queue, overview.metrics[queue.name]).is_failing
+        for queue in overview.queues
+        if queue.name in overview.metrics
     )
     spark = sparkline([Interval(each.at, Counts(failed=each.counts.failed)) for each in intervals]) if failed else None
     return Tile(_("Failure rate"), value, note, alarming=alarming, url=failures_url, spark=spark)

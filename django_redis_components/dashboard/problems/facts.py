@@ -184,10 +184,11 @@ def is_watched(stored: bytes | None, started: bytes | None) -> bool:
         stored: what they have found.
         started: when a process has started to watch.
     """
-    return not conf.settings().dashboard.watch or _is_starting(started) or bool(recent_of(stored, UNWATCHED_S))
+    return not conf.settings().dashboard.watch or is_starting(started) or bool(recent_of(stored, UNWATCHED_S))
 
 
-def _is_starting(started: bytes | None) -> bool:
+def is_starting(started: bytes | None) -> bool:
+    """Return whether a process has announced its start in the last seconds, and none in the minutes before."""
     try:
         return started is not None and abs(time.time() - float(started)) < STARTING_S
     except ValueError:  # of another program

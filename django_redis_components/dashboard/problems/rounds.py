@@ -18,7 +18,13 @@ from django_redis_components.core.settings import conf
 from django_redis_components.dashboard.outages import SnapshotFailed, outage_of
 from django_redis_components.dashboard.problems import keyspace, notifications
 from django_redis_components.dashboard.problems.deliveries import deliver
-from django_redis_components.dashboard.problems.facts import FACTS_S, ProblemFacts, read_facts
+from django_redis_components.dashboard.problems.facts import (
+    FACTS_S,
+    ProblemFacts,
+    is_starting,
+    read_facts,
+    recent_of,
+)
 from django_redis_components.dashboard.problems.finding import find_problems
 from django_redis_components.dashboard.problems.held import HeldData
 from django_redis_components.dashboard.problems.incidents import (
@@ -32,6 +38,7 @@ from django_redis_components.dashboard.problems.of_connections import time_of, w
 from django_redis_components.dashboard.problems.of_shards import FactsOrError, problems_of_others, read_others
 from django_redis_components.dashboard.problems.problem import Problem, outage_problem
 from django_redis_components.dashboard.problems.storage import change_state
+from django_redis_components.dashboard.problems.watched import CHECKS
 from django_redis_components.dashboard.problems.watched.data_loss import held_data
 from django_redis_components.dashboard.problems.watched.reading import read_checks
 from django_redis_components.taskqueue.shard_clients import prompt_client
@@ -41,6 +48,8 @@ from django_redis_components.taskqueue.shards import Shard, home
 Remembered = dict[str, HeldData | None]
 #: Seconds after which an announcement that a process has claimed is delivered by another one.
 CLAIMED_S = 120.0
+#: Problems that end when all processes of a site have started.
+STARTING_CODES = ("no_worker", "poller_missing")
 #: Seconds for which a round starts deliveries; the next round makes the others. Less than the lease and `CLAIMED_S`.
 DELIVERY_S = 20.0
 
@@ -58,7 +67,7 @@ def watch(using: str, remembered: Remembered, keep_lease: Callable[[], bool]) ->
     """
     client, now = connections.client(using), time.time()
     facts = _facts(using)
-    found = read_checks(client, facts)
+    found = read_checks(client, _continued(facts))
     held = {facts.shard.name: _remember(facts, remembered.get(facts.shard.name), found)}
     _store(facts.shard, found, now)
     facts = watch_connections(dataclasses.replace(facts, watched=found))
@@ -66,10 +75,36 @@ def watch(using: str, remembered: Remembered, keep_lease: Callable[[], bool]) ->
     with translation.override(django_settings.LANGUAGE_CODE):
         problems = find_problems(facts)
         problems += problems_of_others(others, problems)
+    problems = _without_late_processes(problems, facts)
     if keep_lease():
         # By the server's clock, which all processes of the site share: another one may continue with another clock.
         _announce(problems, using, facts.at.timestamp())
     return held
+
+
+def _continued(facts: ProblemFacts) -> ProblemFacts:
+    """Return facts with what the checks found before an outage, if they have found nothing lately.
+
+    Those that each connection has continue with it, such as the growth of the memory; see `of_connections`.
+    """
+    if facts.watched:
+        return facts
+    key = keyspace.key(keyspace.of_shard("facts", facts.shard), facts.using)
+    before = recent_of(connections.client(facts.using).execute(Read("GET", key)), FACTS_S)
+    kept = {check.name: before[check.name] for check in CHECKS if check.is_of_connection and check.name in before}
+    return dataclasses.replace(facts, watched=kept)
+
+
+def _without_late_processes(problems: list[Problem], facts: ProblemFacts) -> list[Problem]:
+    """Return the problems of which incidents are opened: while the site starts, some processes start after others.
+
+    Pages show them at once.
+    """
+    late = [each for each in problems if each.code in STARTING_CODES and facts.incident_of(each) is None]
+    key = keyspace.key("starting", facts.using)
+    if not late or not is_starting(connections.client(facts.using).execute(Read("GET", key))):
+        return problems
+    return [each for each in problems if each not in late]
 
 
 def outage_incident(error: Exception, using: str, since: float) -> Incident:

@@ -43,6 +43,72 @@ class _Share:
         return formats.percent(self.failed / max(self.finished, 1))
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class QueueFailures:
+    """What has failed of a queue in the last hour.
+
+    Attributes:
+        hour, recent: of the hour, and of the latest minutes, or of the hour if few tasks have finished.
+        quiet_minutes: since the last one with a failure, the current one included.
+    """
+
+    queue: QueueInfo
+    hour: _Share
+    recent: _Share
+    quiet_minutes: int
+
+    @classmethod
+    def of(cls, queue: QueueInfo, metrics: Metrics) -> QueueFailures:
+        latest = [interval.counts for interval in reversed(metrics.intervals)]
+        finished = failed = minutes = 0
+        for counts in latest:
+            if minutes >= RECENT_MINUTES and finished >= RECENT_TASKS:
+                break
+            finished, failed, minutes = finished + counts.finished, failed + counts.failed, minutes + 1
+        hour = _Share(metrics.totals.finished, metrics.totals.failed, len(latest))
+        quiet_minutes = next((ago for ago, counts in enumerate(latest) if counts.failed), len(latest))
+        return cls(queue, hour, _Share(finished, failed, minutes), quiet_minutes)
+
+    @property
+    def once(self) -> _Share:
+        """The recent share in which each task that has run counts once: one that was retried has run twice.
+
+        The failed tasks that are left tell it. They do not if none is left, or as many as a queue keeps. Steps of a
+        flow that never ran, because an earlier one failed, are not among them, and do not count either.
+        """
+        if not 0 < self.queue.failed < conf.settings().taskqueue.failed_limit:
+            return self.recent
+        again = max(0, self.recent.failed - self.queue.failed)
+        return _Share(self.recent.finished - again, self.recent.failed - again, self.recent.minutes)
+
+    @property
+    def is_high(self) -> bool:
+        """Whether the share is above `FAILURE_RATE`, and tasks have failed in the latest minutes."""
+        limit, recent = conf.settings().dashboard.failure_rate, self.recent
+        is_high = recent.is_above(limit) and (self.hour.is_above(limit) or recent.is_above(limit * SUDDEN_FACTOR))
+        return is_high and self.quiet_minutes < (RECENT_MINUTES if self.queue.failed else OVER_MINUTES)
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether it is so, also without the tasks that were retried since."""
+        return self.is_high and self.once.is_above(conf.settings().dashboard.failure_rate)
+
+    def problem(self, template: str, minutes: int, remedy: str, verb: str, overview: TaskQueueOverview) -> Problem:
+        """Return the warning of a template with so many minutes, and what to do, with the verb of the command."""
+        once, queue, groups = self.once, self.queue, overview.main_errors.get(self.queue.name, [])
+        text = template % {
+            "queue": queue.name,
+            "share": str(once),
+            "failed": number(once.failed),
+            "finished": number(once.finished),
+            "minutes": minutes,
+        }
+        counted_again = _counted_again(self.recent.failed - once.failed)
+        advice = " ".join([*_left(queue), *counted_again, *_error_notes(groups, overview.at), remedy])
+        command = queue_command(verb, queue.name, using=overview.using)
+        return Problem("failures", text, advice, command, "warning", queue.name, "failed", _fingerprint(groups))
+
+
 def failing_queues(overview: TaskQueueOverview) -> Iterator[Problem]:
     """Yield queues whose share of failed tasks is above `FAILURE_RATE`, until it is below and no failed task is left.
 
@@ -50,99 +116,33 @@ def failing_queues(overview: TaskQueueOverview) -> Iterator[Problem]:
     """
     limit = conf.settings().dashboard.failure_rate
     for queue, metrics in _measured(overview):
-        recent = _recent(metrics)
-        if is_failing(queue, metrics):
-            yield _failing(queue, overview, recent, is_critical=_once(recent, queue).is_above(limit * CRITICAL_FACTOR))
-        elif queue.failed and (_hour(metrics).is_above(limit) or _has_high_share(queue, metrics)):
-            yield _recovering(queue, overview, recent, _minutes_without_failure(metrics))
+        failures = QueueFailures.of(queue, metrics)
+        if failures.is_failing:
+            yield _failing(failures, overview)
+        elif queue.failed and (failures.hour.is_above(limit) or failures.is_high):
+            yield _recovering(failures, overview)
 
 
-def is_failing(queue: QueueInfo, metrics: Metrics) -> bool:
-    """Return whether the share of failed tasks is above `FAILURE_RATE`, also without those that were retried since."""
-    limit = conf.settings().dashboard.failure_rate
-    return _has_high_share(queue, metrics) and _once(_recent(metrics), queue).is_above(limit)
-
-
-def _has_high_share(queue: QueueInfo, metrics: Metrics) -> bool:
-    """Return whether the share of failed tasks is high, and tasks have failed in the latest minutes."""
-    limit, recent, quiet = conf.settings().dashboard.failure_rate, _recent(metrics), _minutes_without_failure(metrics)
-    is_high = recent.is_above(limit) and (_hour(metrics).is_above(limit) or recent.is_above(limit * SUDDEN_FACTOR))
-    return is_high and quiet < (RECENT_MINUTES if queue.failed else OVER_MINUTES)
-
-
-def _once(recent: _Share, queue: QueueInfo) -> _Share:
-    """Return a share in which each task that has run counts once: one that was retried has run twice.
-
-    The failed tasks that are left tell it. They do not if none is left, or as many as a queue keeps. Steps of a flow
-    that never ran, because an earlier one failed, are not among them, and do not count either.
-    """
-    if not 0 < queue.failed < conf.settings().taskqueue.failed_limit:
-        return recent
-    again = max(0, recent.failed - queue.failed)
-    return _Share(recent.finished - again, recent.failed - again, recent.minutes)
-
-
-def _hour(metrics: Metrics) -> _Share:
-    return _Share(metrics.totals.finished, metrics.totals.failed, len(metrics.intervals))
-
-
-def _recent(metrics: Metrics) -> _Share:
-    """Return the share in the latest minutes, or in the hour if few tasks have finished."""
-    finished = failed = minutes = 0
-    for interval in reversed(metrics.intervals):
-        if minutes >= RECENT_MINUTES and finished >= RECENT_TASKS:
-            break
-        finished, failed = finished + interval.counts.finished, failed + interval.counts.failed
-        minutes += 1
-    return _Share(finished, failed, minutes)
-
-
-def _minutes_without_failure(metrics: Metrics) -> int:
-    """Return the minutes since the last one with a failure, the current one included."""
-    failed = (ago for ago, interval in enumerate(reversed(metrics.intervals)) if interval.counts.failed)
-    return next(failed, len(metrics.intervals))
-
-
-def _failing(queue: QueueInfo, overview: TaskQueueOverview, recent: _Share, *, is_critical: bool) -> Problem:
+def _failing(failures: QueueFailures, overview: TaskQueueOverview) -> Problem:
     template = (
         _("Queue %(queue)s: %(share)s of tasks failed in the last hour (%(failed)s of %(finished)s).")
-        if recent.minutes >= OVERVIEW_MINUTES
+        if failures.recent.minutes >= OVERVIEW_MINUTES
         else _("Queue %(queue)s: %(share)s of tasks failed in the last %(minutes)d min (%(failed)s of %(finished)s).")
     )
-    once = _once(recent, queue)
-    text = template % {
-        "queue": queue.name,
-        "share": str(once),
-        "failed": number(once.failed),
-        "finished": number(once.finished),
-        "minutes": once.minutes,
-    }
-    groups = overview.main_errors.get(queue.name, [])
     remedy = _("Correct the cause, then retry the tasks. List the errors:")
-    advice = " ".join([*_left(queue), *_counted_again(queue, recent), *_error_notes(groups, overview.at), remedy])
-    command = queue_command("errors", queue.name, using=overview.using)
-    severity = "critical" if is_critical else "warning"
-    return Problem("failures", text, advice, command, severity, queue.name, "failed", _fingerprint(groups))
+    problem = failures.problem(template, failures.recent.minutes, remedy, "errors", overview)
+    is_critical = failures.once.is_above(conf.settings().dashboard.failure_rate * CRITICAL_FACTOR)
+    return dataclasses.replace(problem, severity="critical") if is_critical else problem
 
 
-def _recovering(queue: QueueInfo, overview: TaskQueueOverview, recent: _Share, quiet_minutes: int) -> Problem:
+def _recovering(failures: QueueFailures, overview: TaskQueueOverview) -> Problem:
     template = (
         _("Queue %(queue)s: no task has failed for %(minutes)d min.")
-        if recent.failed and quiet_minutes >= RECENT_MINUTES
+        if failures.recent.failed and failures.quiet_minutes >= RECENT_MINUTES
         else _("Queue %(queue)s recovers: %(failed)s of the last %(finished)s tasks failed.")
     )
-    once = _once(recent, queue)
-    text = template % {
-        "queue": queue.name,
-        "failed": number(once.failed),
-        "finished": number(once.finished),
-        "minutes": quiet_minutes,
-    }
-    groups = overview.main_errors.get(queue.name, [])
     remedy = _("Retry or delete the failed tasks:")
-    advice = " ".join([*_left(queue), *_counted_again(queue, recent), *_error_notes(groups, overview.at), remedy])
-    command = queue_command("retry", queue.name, using=overview.using)
-    return Problem("failures", text, advice, command, "warning", queue.name, "failed", _fingerprint(groups))
+    return failures.problem(template, failures.quiet_minutes, remedy, "retry", overview)
 
 
 def _left(queue: QueueInfo) -> Iterator[str]:
@@ -152,9 +152,9 @@ def _left(queue: QueueInfo) -> Iterator[str]:
         }
 
 
-def _counted_again(queue: QueueInfo, recent: _Share) -> Iterator[str]:
-    """Yield how many failures do not count, see `_once`."""
-    if again := recent.failed - _once(recent, queue).failed:
+def _counted_again(again: int) -> Iterator[str]:
+    """Yield how many failures do not count, see `QueueFailures.once`."""
+    if again:
         yield ngettext(
             "%(count)s failure is not counted: the task was retried or deleted since, or never ran.",
             "%(count)s failures are not counted: the tasks were retried or deleted since, or never ran.",

@@ -23,7 +23,7 @@ def worker_data(snapshot: Snapshot[WorkerPage]) -> dict[str, Any]:
         "total": listed.total,
         "live": listed.live,
         "matched": listed.matched,
-        "count": ListCount(len(listed.workers), listed.matched, None).data(),
+        "count": ListCount(len(listed.workers), listed.matched, None if listed.after else 0).data(),
         "is_cut_off": listed.total >= MAX_LISTED,
         "workers": [_worker(worker, listed) for worker in listed.workers],
         "waiting_commands": listed.pending_commands,

@@ -115,7 +115,7 @@ def _side_filters(listed: WorkerPage, query: WorkerQuery) -> list[FilterGroup]:
 
 def counts_of(listed: WorkerPage, query: WorkerQuery) -> list[ListCount | FoundCount]:
     """Return which part of the workers is on the page, and how many of all pass the filter."""
-    start = None if query.after else 0
+    start = None if listed.after else 0
     if query.wanted == WorkerFilter():
         return [ListCount(len(listed.workers), listed.total, start)]
     found = FoundCount(listed.matched, listed.total, listed.total)

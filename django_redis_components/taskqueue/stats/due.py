@@ -30,7 +30,7 @@ class DueCounts:
 
 
 def read_due(shard: Shard) -> Flow[DueCounts]:
-    """Read the counts, in one round trip for each 200 queues."""
+    """Read the counts, in one round trip for each 500 queues."""
     _, first_ms, counts, following = yield _request(shard, 0)
     while following and following < MAX_QUEUES:
         _, _, more, following = yield _request(shard, following)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
+from django_redis_components.core import keys
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import to_ms
@@ -21,15 +23,32 @@ class FailureCounts:
     Attributes:
         failed: number of failed tasks that are kept; a lower bound if `is_partial`.
         lost_workers: workers of the last ten minutes without a heartbeat for the duration of a lease.
+        by_queue: failed tasks of the queues that have any; empty if they were not read.
     """
 
     failed: int
     lost_workers: int
     is_partial: bool = False
+    by_queue: Mapping[str, int] = dataclasses.field(default_factory=dict, compare=False)
 
 
-def read_failure_counts(shard: Shard) -> Flow[FailureCounts]:
-    """Read the counts in one round trip."""
-    lease_ms = to_ms(conf.settings().taskqueue.lease_s, "lease")
-    failed, queues, lost = yield COUNT_FAILURES(base=shard.base, lease_ms=lease_ms, limit=MAX_QUEUES)
-    return FailureCounts(failed, lost, queues > MAX_QUEUES)
+def read_failure_counts(shard: Shard, limit: int | None = None) -> Flow[FailureCounts]:
+    """Read the counts in one round trip.
+
+    Args:
+        limit: most queues whose failed tasks are counted; None: `MAX_QUEUES`.
+    """
+    limit, lease_ms = limit or MAX_QUEUES, to_ms(conf.settings().taskqueue.lease_s, "lease")
+    failed, queues, lost = yield COUNT_FAILURES(base=shard.base, lease_ms=lease_ms, limit=limit)
+    counts = dict(zip(failed[::2], failed[1::2], strict=True))
+    by_queue = {name.decode(): count for name, count in counts.items() if _is_valid(name)}
+    return FailureCounts(sum(counts.values()), lost, queues > limit, by_queue)
+
+
+def _is_valid(name: bytes) -> bool:
+    """Return whether a member of the index is a queue name: another client may have written it."""
+    try:
+        keys.validate_name(name.decode())
+    except ValueError:
+        return False
+    return True

@@ -67,6 +67,7 @@ class WorkerPage:
         alive_in: names of the shards in which each worker is alive, by its id; empty if there is one shard.
         matched: how many of the workers that were looked at pass the filter.
         counts: by field of the filter and value, how many pass the other two.
+        after: the cursor of this page; "" for the first.
     """
 
     at: datetime
@@ -81,6 +82,7 @@ class WorkerPage:
     alive_in: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     matched: int = 0
     counts: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)
+    after: str = ""
 
 
 def read_workers(
@@ -120,6 +122,7 @@ def read_workers(
         next=rows[-1][0].decode(errors="replace") if has_more else "",
         matched=matched,
         counts=dict(zip(("state", "version", "host"), map(_counts, counts), strict=True)),
+        after=after,
     )
 
 

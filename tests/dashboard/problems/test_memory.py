@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from django.test import Client
 
 from django_redis_components.dashboard.elements import NO_VALUE
 from django_redis_components.dashboard.problems import keyspace
+from django_redis_components.dashboard.problems.facts import STALE_S
 from django_redis_components.dashboard.problems.watched import memory
 from django_redis_components.dashboard.problems.watched.memory import full_in, growth_per_s
 from django_redis_components.dashboard.problems.watcher import ProblemWatcher
@@ -61,6 +63,21 @@ def test_memory_is_shown_by_component_and_queue_with_the_largest_keys(own_server
     own_server.raw.set(keyspace.key("facts"), json.dumps(watched))
     text = text_of(root.get(MEMORY).content.decode())
     assert f"over 1 h 0 min Full in {NO_VALUE} it does not grow" in text, text[text.index("Growth") :]
+
+
+def test_growth_continues_after_an_outage(own_server: Store, root: Client) -> None:
+    watcher = ProblemWatcher("default")
+    watcher.round()
+    key = keyspace.key("facts")
+    (_, found), before = json.loads(own_server.raw.get(key))["memory"], time.time() - STALE_S - 60
+    hour_ago = [before - 3_600, 1_000]
+    stored = {"memory": [before, found | {"used": [hour_ago]}], "hung": [before, "of a check that starts anew"]}
+    own_server.raw.set(key, json.dumps(stored))
+
+    watcher.round()
+
+    assert data(root)["growth_per_hour"] > 0
+    assert json.loads(own_server.raw.get(key))["memory"][1]["used"][0] == hour_ago
 
 
 def test_memory_that_may_not_be_read_says_so(own_server: Store, root: Client) -> None:

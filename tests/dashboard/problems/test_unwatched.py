@@ -15,7 +15,7 @@ from django_redis_components.dashboard.problems.facts import STARTING_S, UNWATCH
 from django_redis_components.dashboard.problems.watcher import STARTED_AGAIN_S, ProblemWatcher
 from tests.dashboard.problem_rows import set_option
 from tests.dashboard.problems.support import PAGE
-from tests.dashboard.support import URL, client_of, text_of
+from tests.dashboard.support import URL, client_of, text_of, write_poller, write_queue
 from tests.support import Store, eventually
 
 pytestmark = pytest.mark.django_db
@@ -30,6 +30,10 @@ def root() -> Client:
 
 def pages_with_line(client: Client) -> list[str]:
     return [url for url in (URL, PAGE) if LINE in text_of(client.get(url).content.decode())]
+
+
+def open_incidents(client: Client) -> set[str]:
+    return {each["id"] for each in client.get(PAGE, {"format": "json"}).json()["open"]}
 
 
 def test_connection_that_was_never_watched_is_named(redis_server: Store, root: Client) -> None:
@@ -54,6 +58,26 @@ def test_process_that_has_started_is_known_before_its_first_round(
     eventually(lambda: pages_with_line(root) == [])
     watcher.stop()
     assert 0 < redis_server.raw.ttl(keyspace.key("starting")) <= STARTED_AGAIN_S
+
+
+def test_processes_that_start_later_are_no_incident(redis_server: Store, root: Client) -> None:
+    """A poller watches before the workers of its site have started."""
+    watcher = ProblemWatcher("default")
+    write_queue(redis_server, "mail", ready=2)
+    write_poller(redis_server)
+    redis_server.raw.set(keyspace.key("starting"), time.time())
+
+    watcher.round()
+
+    assert "no_worker" in {each["code"] for each in root.get(URL, {"format": "json"}).json()["problems"]}
+    assert "no_worker:mail" not in open_incidents(root)
+
+    redis_server.raw.set(keyspace.key("starting"), time.time() - STARTING_S - 1)
+    watcher.round()
+    redis_server.raw.set(keyspace.key("starting"), time.time())
+    watcher.round()
+
+    assert "no_worker:mail" in open_incidents(root), "one that is open stays so"
 
 
 @pytest.mark.parametrize("word", ["", "of another program"])

@@ -15,7 +15,7 @@ from django_redis_components.taskqueue import get_queue
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats import queue_stats
-from django_redis_components.taskqueue.stats.due import read_due
+from django_redis_components.taskqueue.stats.due import HOUR_MS, read_due
 from django_redis_components.taskqueue.stats.errors import list_errors
 from django_redis_components.taskqueue.stats.queue_stats import QueueInfo
 from django_redis_components.taskqueue.stats.totals import read_totals
@@ -232,23 +232,60 @@ def test_overview_returns_all_of_many_queues(redis_server: Store, settings: Any)
 
 
 def test_due_tasks_of_all_queues_are_counted(redis_server: Store) -> None:
-    names = {f"q{number:03}": number for number in range(450)}
+    names = {f"q{number:03}": number for number in range(550)}
     redis_server.raw.zadd(base_key(redis_server, "queues"), names)
-    for name in ("q001", "q449"):
+    for name in ("q001", "q549"):
         note.using(queue_name=name, run_after=60).enqueue("later")
 
     assert sum(run(connections.client(), read_due(home())).counts) == 2
 
 
+def test_due_tasks_are_counted_in_their_hours(redis_server: Store) -> None:
+    hour_ms = server_ms(redis_server) // HOUR_MS * HOUR_MS
+    hours = {
+        "overdue": (-30, -1),
+        "one": (2,),
+        "bounds": (0, 1, 23, 24),
+        "many": tuple(range(24)) * 2,
+        "later": (25, 90),
+    }
+    for queue, offsets in hours.items():
+        redis_server.raw.zadd(base_key(redis_server, "queues"), {queue: 1})
+        due = {f"{queue}-{number}": hour_ms + hour * HOUR_MS for number, hour in enumerate(offsets)}
+        redis_server.raw.zadd(queue_key(redis_server, "scheduled", queue), due)
+
+    found = run(connections.client(), read_due(home()))
+
+    start = round(found.first_at.timestamp() * 1_000 - hour_ms) // HOUR_MS  # 0, or 1 if an hour has begun meanwhile
+    expected = [0] * 24
+    for hour in (hour for offsets in hours.values() for hour in offsets if hour - start < 24):
+        expected[max(0, hour - start)] += 1
+    assert found.counts == expected
+
+
 def test_errors_of_all_queues_are_listed(redis_server: Store) -> None:
-    redis_server.raw.zadd(base_key(redis_server, "queues"), {f"q{number:03}": number for number in range(450)})
-    for name in ("q001", "q449", "q300"):
+    redis_server.raw.zadd(base_key(redis_server, "queues"), {f"q{number:03}": number for number in range(550)})
+    for name in ("q001", "q549", "q300"):
         fail.using(queue_name=name).enqueue(name)
         work_off(name)
 
     found = run(connections.client(), list_errors(home(), [], 2))
 
-    assert ([group.queue for group in found.groups], found.total) == (["q300", "q449"], 3)
+    assert ([group.queue for group in found.groups], found.total) == (["q300", "q549"], 3)
+
+
+def test_latest_errors_are_listed_of_more_queues_than_groups(redis_server: Store) -> None:
+    for name, texts in {"a": ("one", "two"), "b": ("three",), "c": ("four", "five")}.items():
+        for text in texts:
+            fail.using(queue_name=name).enqueue(text)
+            work_off(name)
+
+    found = run(connections.client(), list_errors(home(), [], 2))
+
+    assert ([(group.queue, group.message) for group in found.groups], found.total) == (
+        [("c", "five"), ("c", "four")],
+        5,
+    )
 
 
 def test_metrics_of_the_busiest_queues_are_read(redis_server: Store) -> None:

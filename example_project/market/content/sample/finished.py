@@ -24,8 +24,8 @@ from example_project.market.content.simulation import LINES
 from example_project.market.models import Member
 from example_project.market.tasks import deliver_letter, notify_seller
 
-#: Id of the worker that has run these tasks.
-WORKER = "sample-data"
+#: Ids of the workers that have run these tasks, in turn.
+WORKERS = ("market-1:2214.5e0c17", "market-2:1987.b3a964")
 
 #: Arguments of the tasks with one that is wrong.
 WRONG_IDS = ("A-1017", "A-1018", "B-2203")
@@ -87,8 +87,9 @@ def _move_succeeded(shard: Shard, queue: str) -> Iterator[Command]:
         # Those of the simulation have waited for it to end.
         enqueued_us = str(max(int(enqueued_us), int(leased_us) - 8_000))
         times = [str(int(time) - offset_us) if time else "" for time in (finished_us, enqueued_us, leased_us, first_us)]
-        moved.append("\t".join([task_id, times[0], WORKER, times[1], times[2], ran_us, times[3], *rest]))
-        yield from _move_record(shard, task_id, offset_us, {Field.enqueued_at_us: enqueued_us})
+        worker = WORKERS[position % len(WORKERS)]
+        moved.append("\t".join([task_id, times[0], worker, times[1], times[2], ran_us, times[3], *rest]))
+        yield from _move_record(shard, task_id, worker, offset_us, {Field.enqueued_at_us: enqueued_us})
     if moved:
         yield Command("DEL", key)
         yield Command("RPUSH", key, *moved)
@@ -105,7 +106,8 @@ def _move_failed(shard: Shard, queue: str, now_ms: int) -> Iterator[Command]:
         moments.append((now_ms // MINUTE_MS - ago) * MINUTE_MS + part_ms)
         failed_ms = float(client.execute(Command("ZSCORE", key, task_id)))
         yield Command("ZADD", key, moments[-1], task_id)
-        yield from _move_record(shard, task_id, int((failed_ms - moments[-1]) * 1_000), {})
+        offset_us = int((failed_ms - moments[-1]) * 1_000)
+        yield from _move_record(shard, task_id, WORKERS[position % len(WORKERS)], offset_us, {})
     groups = shard.queue(queue, Part.errors)
     for fingerprint in client.execute(Command("ZRANGE", groups, 0, -1)):
         group = shard.queue(queue, f"{Part.error}:{fingerprint.decode()}")
@@ -119,13 +121,13 @@ def failed_ago(queue: str) -> list[int]:
     return [ago for (of_queue, _name), agos in FAILED.items() if of_queue == queue for ago in agos]
 
 
-def _move_record(shard: Shard, task_id: str, offset_us: int, fields: dict[str, str]) -> Iterator[Command]:
+def _move_record(shard: Shard, task_id: str, worker: str, offset_us: int, fields: dict[str, str]) -> Iterator[Command]:
     record, client = shard.record(task_id), shard.client()
     found = dict(zip(TIMES, client.execute(Command("HMGET", record, *TIMES)), strict=True))
     moved = {name: str(int(fields.get(name) or time) - offset_us) for name, time in found.items() if time}
     history = client.execute(Command("HGET", record, Field.history))
     if history:
         outcome, leased_us, ran_us, _worker = history.decode().split(" ")
-        moved[Field.history] = f"{outcome} {int(leased_us) - offset_us} {ran_us} {WORKER}"
-    moved[Field.worker_ids] = WORKER
+        moved[Field.history] = f"{outcome} {int(leased_us) - offset_us} {ran_us} {worker}"
+    moved[Field.worker_ids] = worker
     yield Command("HSET", record, *(part for pair in moved.items() for part in pair))
