@@ -238,6 +238,7 @@ class MemoryQueue:
             if flow.is_waiting(number):
                 self._records[node["id"]][Field.state] = b"waiting"
         if sent["last"]:
+            flow.result_of = sent["result_of"]
             self.pending += flow.ids
         return time.time_ns() // 1_000
 

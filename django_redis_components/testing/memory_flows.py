@@ -23,11 +23,13 @@ class MemoryFlow:
     Attributes:
         ids: of its tasks in order, without the callbacks; those that were added come last.
         added: those that were added and have not been taken to run.
+        result_of: the numbers of the tasks whose results are the flow's, as its last part has them.
     """
 
     def __init__(self, sent: dict[str, Any]) -> None:
         self.ids: list[str] = []
         self.added: list[str] = []
+        self.result_of: bytes | str = ""
         self._sent = sent
         self._added_by: dict[str, str] = {}
         self._followers: list[str] = []
@@ -152,7 +154,7 @@ class MemoryFlow:
                 for each, member in self._added_by.items()
             },
             **{f"{FlowField.number}{each}": self._number(self.ids.index(each)) for each in self._added_by},
-            FlowField.result_of: self._sent["result_of"],
+            FlowField.result_of: self.result_of,
             FlowField.first_error: self._first_error,
             FlowField.failed_at_end: len(self._failed(records)),
         }

@@ -22,7 +22,7 @@ PACKAGE = Path(django_redis_components.__file__).parent
 AT = datetime(2026, 10, 25, 0, 30, 5, 7, tzinfo=UTC)
 #: Modules whose datetimes are no part of a public object: dates, log lines, calculations with zones, and pages.
 INTERNAL = {
-    "aggregation/log_lines.py",
+    "aggregation/log_times.py",
     "analytics/periods.py",
     "core/units.py",
     "taskqueue/logs.py",

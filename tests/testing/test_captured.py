@@ -288,7 +288,8 @@ def test_duplicate_of_a_unique_task_returns_the_first_result() -> None:
         assert add.using(unique=60).enqueue(2, 2).id == timed.id
 
 
-def test_run_runs_flows() -> None:
+def test_run_runs_flows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("django_redis_components.taskqueue.flows.parents.MAX_IDS", 500)
     with captured() as sent:
         flow = group(add.s(number, 1) for number in range(600)).then(echo.s()).enqueue()
         assert [result.state for result in flow.results[-2:]] == ["ready", "waiting"]

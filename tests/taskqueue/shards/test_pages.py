@@ -41,7 +41,7 @@ COSTS = {
     "overview": (13, 2),
     "queues": (6, 2),
     "worker": (2, 1),
-    "failure": (6, 2),
+    "failure": (5, 2),
     "tasksearch": (6, 1),
     "taskflow": (4, 1),
     "schedule": (3, 1),
