@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import signal
 import socket
@@ -21,7 +22,7 @@ from django_redis_components.core.client.server import explain_error, parse_info
 from django_redis_components.core.protocol import Batch, Command, Read
 from django_redis_components.transactions import Pipe, atomic_update
 from tests.core.conftest import Driver
-from tests.support import Store
+from tests.support import Store, run_async
 from tools.localserver import LocalServer
 
 Start = Callable[..., LocalServer]
@@ -116,6 +117,31 @@ def test_error_of_a_signal_handler_is_not_one_of_the_reply(settings: Any) -> Non
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
+
+
+def test_error_of_a_signal_handler_ends_the_requests_of_all_coroutines(redis_server: Store) -> None:
+    raised: list[bool] = []
+
+    def handle(_number: int, frame: Any) -> None:
+        if frame.f_code.co_name == "buffer_updated" and not raised:
+            raised.append(True)
+            raise Unpaid
+
+    async def ask_until_raised() -> set[type]:
+        found: set[type] = set()
+        while not raised:
+            requests = [connections.aclient().execute(Read("PING")) for _ in range(500)]
+            replies = await asyncio.wait_for(asyncio.gather(*requests, return_exceptions=True), 20)
+            found = {type(each) for each in replies}
+        return found
+
+    before = signal.signal(signal.SIGALRM, handle)
+    signal.setitimer(signal.ITIMER_REAL, 0.0002, 0.0002)
+    try:
+        assert run_async(ask_until_raised) <= {bytes, redis.InvalidResponse, NotConnected}
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from redis.exceptions import ConnectionError, InvalidResponse, TimeoutError, TryAgainError
+from redis.exceptions import ConnectionError, TimeoutError, TryAgainError
 
 from django_redis_components.core.exceptions import RedisComponentsError
 
@@ -12,19 +12,13 @@ MALFORMED = (TypeError, ValueError, LookupError)
 READ_ERRORS = (OSError, ConnectionError, TimeoutError, *MALFORMED)
 
 
-def invalid_response(error: Exception) -> InvalidResponse:
-    """Return the error for a reply that could not be parsed.
-
-    Raises:
-        Exception: the error itself, if no reply has raised it but a signal handler of the site while it was read.
-    """
+def is_of_reply(error: Exception) -> bool:
+    """Return whether reading a reply has raised an error, and not a signal handler of the site meanwhile."""
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next
     module = traceback.tb_frame.f_globals.get("__name__", "") if traceback else ""
-    if not module.startswith(("redis.", f"{__name__.rpartition('.')[0]}.")):
-        raise error
-    return InvalidResponse(f"{type(error).__name__}: {error}")
+    return module in ("socket", "ssl") or module.startswith(("redis.", f"{__name__.rpartition('.')[0]}."))
 
 
 class NotConnected(ConnectionError):

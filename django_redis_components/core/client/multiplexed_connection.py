@@ -165,10 +165,10 @@ class MultiplexedConnection(asyncio.BufferedProtocol):
                     if len(exchange.replies) < exchange.count:
                         continue
                     reply = exchange.replies
-                sent.popleft()
-                self._arrived_bytes = 0
                 if not exchange.future.done():
                     exchange.future.set_result(reply)
+                sent.popleft()  # not before: a signal handler may raise in between, and all that is in it fails
+                self._arrived_bytes = 0
         except (RedisError, *MALFORMED) as exc:  # it is no reply, or belongs to no request
             self._fail(ConnectionError("A reply belongs to no request.") if isinstance(exc, IndexError) else exc)
             return

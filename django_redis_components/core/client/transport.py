@@ -25,12 +25,12 @@ from typing import Any
 from hiredis import PushNotification
 from redis._parsers.hiredis import NOT_ENOUGH_DATA
 from redis._parsers.socket import SERVER_CLOSED_CONNECTION_ERROR
-from redis.exceptions import ConnectionError, RedisError, ResponseError, TimeoutError
+from redis.exceptions import ConnectionError, InvalidResponse, RedisError, ResponseError, TimeoutError
 
 from django_redis_components.core.client.budget import budget_left_s, spend
 from django_redis_components.core.client.encoding import pack, pack_many
 from django_redis_components.core.client.event_loops import PART_S, abort, finish, has_arrived, shorter_timeouts
-from django_redis_components.core.client.exceptions import MALFORMED, READ_ERRORS, NotConnected, invalid_response
+from django_redis_components.core.client.exceptions import MALFORMED, READ_ERRORS, NotConnected, is_of_reply
 from django_redis_components.core.client.kernel_timeout import set_kernel_timeout
 from django_redis_components.core.protocol import CommandArgs
 
@@ -69,7 +69,12 @@ class _BaseConnection:
 
     def connect_error(self, error: Exception) -> RedisError:
         """Return `NotConnected` for an error while connecting, unless the error says more."""
-        if type(error) not in (ConnectionError, TimeoutError, UnicodeError, UnicodeEncodeError):  # of no host's name
+        if type(error) not in (
+            ConnectionError,
+            TimeoutError,
+            UnicodeError,
+            UnicodeEncodeError,
+        ):  # a host that cannot be encoded
             return self.redis_error(error)
         address, text = self._redis_connection._host_error(), str(error)
         return NotConnected(text if address in text else f"{address}: {text}")
@@ -85,7 +90,7 @@ class _BaseConnection:
             return error  # such as BusyLoadingError, which is a reply
         address = self._redis_connection._host_error()
         if isinstance(error, MALFORMED) and not isinstance(error, OSError):  # an error of TLS may be both
-            return invalid_response(error)
+            return InvalidResponse(f"{type(error).__name__}: {error}")
         if isinstance(error, TimeoutError | builtins.TimeoutError):
             return TimeoutError(f"{address} did not answer within {self._redis_connection.socket_timeout:g} s.")
         return ConnectionError(f"{address}: {str(error) or type(error).__name__}")
@@ -113,11 +118,7 @@ class SyncConnection(_BaseConnection):
     __slots__ = ("_buffer", "_has_kernel_timeout", "_parser", "_part_s", "_reader", "_socket")
 
     def connect(self, timeout_s: float | None = None) -> None:
-        """Open the connection.
-
-        Args:
-            timeout_s: seconds for each step, if the settings allow more.
-        """
+        """Open the connection. A step may take `timeout_s` seconds, if the settings allow more."""
         started_at = time.monotonic()
         connection = self._redis_connection
         _sync_connections.add(connection)
@@ -130,6 +131,12 @@ class SyncConnection(_BaseConnection):
         self._has_kernel_timeout = set_kernel_timeout(self._socket, self._part_s)
         self._wait_in_parts()
         self._record_opening(started_at, timeout_s)
+
+    def redis_error(self, error: Exception) -> RedisError:
+        """See the base class. Raises the error itself if a signal handler of the site has raised it."""
+        if isinstance(error, MALFORMED) and not isinstance(error, OSError) and not is_of_reply(error):
+            raise error
+        return super().redis_error(error)
 
     def request(self, args: CommandArgs, timeout_s: float | None = None) -> Any:
         """Send one command and return its reply; an error reply is raised.
@@ -183,11 +190,7 @@ class SyncConnection(_BaseConnection):
         return self.read() if self.is_readable(max(0.0, seconds)) else NO_REPLY
 
     def is_readable(self, timeout_s: float = 0.0) -> bool:
-        """Return whether a reply can be read, or the end of the connection.
-
-        Raises:
-            redis.exceptions.ConnectionError: the server has closed the connection.
-        """
+        """Return whether a reply can be read, or raise ConnectionError if the server has closed the connection."""
         return bool(self._redis_connection.can_read(timeout_s))
 
     def is_stale(self) -> bool:
@@ -199,8 +202,7 @@ class SyncConnection(_BaseConnection):
 
     def fileno(self) -> int:
         """Return the socket's file descriptor, for `poll`."""
-        number: int = self._socket.fileno()
-        return number
+        return int(self._socket.fileno())
 
     def close(self) -> None:
         """Close the connection."""
@@ -299,11 +301,7 @@ class AsyncConnection(_BaseConnection):
         self._record_opening(started_at, timeout_s)
 
     async def request(self, args: CommandArgs, timeout_s: float | None = None) -> Any:
-        """Send one command and return its reply; an error reply is raised.
-
-        Args:
-            timeout_s: seconds to wait for the reply, if the settings allow more.
-        """
+        """See `SyncConnection.request`."""
         reply = (await self._exchange(pack(args), 1, timeout_s))[0]
         if isinstance(reply, ResponseError):
             raise reply

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple, TypeVar, Union
 
 from django_redis_components.core import serialization
@@ -20,8 +21,8 @@ from django_redis_components.taskqueue.shards import Shard
 PARENTS = "parents"
 #: Parents of which a task has the ids.
 MAX_IDS = 5_000
-#: In the text of a run of numbers, which no id has.
-_RUN = "+"
+#: Between the numbers of a run. No id has it.
+_RUN = ":"
 #: Key in the metadata of a task of which a parent may fail, or that receives a list: "flow/number".
 FLOW = "flow"
 #: In front of the id of a task, in place of its number in that text: a task that was added, whose number is not known.
@@ -133,16 +134,21 @@ def stored_parents(shape: Shape[int], id_of: Callable[[int], str]) -> Shape[str]
 
 
 def _in_runs(shape: list[Shape[int]]) -> list[Shape[str]]:
-    """Return numbers in their shape, with "first+count" in place of each run of consecutive ones in a list."""
+    """Return numbers in their shape, with "first:end:step" in place of each run of equal steps in a list."""
     runs: list[Any] = []
     for each in shape:
+        last = runs[-1] if runs else None
         if isinstance(each, list):
             runs.append(_in_runs(each))
-        elif runs and isinstance(runs[-1], range) and runs[-1].stop == each:
-            runs[-1] = range(runs[-1].start, each + 1)
+        elif not isinstance(last, range) or each <= last[-1]:
+            runs.append(range(each, each + 1))
+        elif len(last) == 1:
+            runs[-1] = range(last.start, each + 1, each - last.start)
+        elif each == last[-1] + last.step:
+            runs[-1] = range(last.start, each + 1, last.step)
         else:
             runs.append(range(each, each + 1))
-    return [f"{run.start}{_RUN}{len(run)}" if isinstance(run, range) else run for run in runs]
+    return [_RUN.join(map(str, (run.start, run.stop, run.step))) if isinstance(run, range) else run for run in runs]
 
 
 def has_inputs(metadata: dict[str, Any]) -> bool:
@@ -260,30 +266,34 @@ def _with_added(shard: Shard, parents: Shape[str], flow_ref: str, added: int, ta
     return with_added(parents, by_member)
 
 
-def _ids_of_runs(shard: Shard, shape: list[Shape[str]], flow_id: str) -> Flow[list[Shape[str]]]:
+def _ids_of_runs(shard: Shard, shape: Shape[str], flow_id: str) -> Flow[list[Shape[str]]]:
     """Return the ids of the tasks whose numbers `_in_runs` has written.
 
     Raises:
         ParentsLost: the flow is no longer in Redis.
     """
-    ids: list[Shape[str]] = []
-    for each in shape:
-        if isinstance(each, list):
-            ids.append((yield from _ids_of_runs(shard, each, flow_id)))
-            continue
-        first, _, count = each.partition(_RUN)
-        for some in chunks(range(int(first), int(first) + int(count)), CHUNK):
-            nodes = yield Read("HMGET", shard.flow(flow_id), *some)
-            if None in nodes:
-                raise _flow_lost(flow_id)
-            ids += [node.decode().partition(" ")[0] for node in nodes]
-    return ids
+    runs = {run: range(*map(int, run.split(_RUN))) for run in flatten(shape)}
+    ids: dict[int, str] = {}
+    for some in chunks(chain.from_iterable(runs.values()), CHUNK):
+        nodes = yield Read("HMGET", shard.flow(flow_id), *some)
+        if None in nodes:
+            raise _flow_lost(flow_id)
+        ids |= {number: node.decode().partition(" ")[0] for number, node in zip(some, nodes, strict=True)}
+
+    def expanded(shape: Shape[str]) -> list[Shape[str]]:
+        return [
+            one
+            for each in shape
+            for one in ([expanded(each)] if isinstance(each, list) else map(ids.__getitem__, runs[each]))
+        ]
+
+    return expanded(shape)
 
 
 def _values(shard: Shard, metadata: dict[str, Any]) -> Flow[Any]:
     parents, flow_ref = metadata[PARENTS], metadata.get(FLOW, "")
     flow_id = flow_ref.rpartition("/")[0]
-    if isinstance(parents, list) and any(_RUN in each for each in flatten(parents)[:1]):
+    if isinstance(parents, list) and _RUN in (flatten(parents) or [""])[0]:  # if one is a run, all are
         parents = yield from _ids_of_runs(shard, parents, flow_id)
     if flow_id:
         added, tasks = yield Read("HMGET", shard.flow(flow_id), FlowField.added, FlowField.tasks)

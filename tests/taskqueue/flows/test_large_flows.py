@@ -10,10 +10,12 @@ from redis.exceptions import ConnectionError
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue import InvalidTask, TaskContext, TaskQueueError, chain, get_queue, group, task
+from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.flows import enqueue as flow_enqueue
 from django_redis_components.taskqueue.flows import parents
 from django_redis_components.taskqueue.flows.graph import FlowGraph
 from django_redis_components.taskqueue.flows.overview import read_flow
+from django_redis_components.taskqueue.json_codec import unpack
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.store.scripts import CONTINUE_FLOW
 from django_redis_components.taskqueue.worker.execution import execute
@@ -28,9 +30,9 @@ STEP = 300
 
 @task(takes_context=True)
 def add_note(context: TaskContext, what: str) -> str:
-    """Add a task to the group."""
+    """Add a task to the group, whose result comes behind this one's."""
     context.flow.add(note.s(what))
-    return "adds"
+    return "has added"
 
 
 def prepared(flow: Any) -> flow_enqueue.PreparedFlow:
@@ -234,13 +236,32 @@ def test_task_after_many_gets_their_results_in_order_and_shape(store: Store) -> 
     numbers = group(note.s(number) for number in range(1_100))
     nested = group(group(note.s("a"), note.s("b")), note.s("c"), group(chain(note.s("d"), echo.s()), note.s("e")))
     first, second = numbers.then(echo.s()).enqueue(), nested.then(echo.s()).enqueue()
-    parts = [call.args for call in prepared(numbers.then(echo.s())).calls]
-    assert sum(len(str(argument)) for argument in parts[-1]) < 60_000, "without ids of 1,100 tasks"
+    chains = group(chain(note.s(number), note.si(-number)) for number in range(700)).then(echo.s())
+    third = chains.enqueue()
+    for flow in (numbers.then(echo.s()), chains):
+        last = prepared(flow).calls[-1]
+        [body] = [each for each in last.args if isinstance(each, bytes) and b"parents" in each]
+        assert len(body) < 200, "it has none of the ids"
 
     work_off()
 
     assert first.get(0) == [[list(range(1_100))], {}]
     assert second.get(0) == [[[["a", "b"], "c", [[["d"], {}], "e"]]], {}]
+    assert third.get(0) == [[[-number for number in range(700)]], {}]
+
+
+@pytest.mark.usefixtures("few_ids")
+def test_ids_of_many_are_read_in_large_parts(redis_server: Store) -> None:
+    def hmgets() -> int:
+        return int(redis_server.raw.info("commandstats")["cmdstat_hmget"]["calls"])
+
+    flow = group(chain(note.s(number), note.s()) for number in range(600)).then(echo.s()).enqueue()
+    work_off()
+    metadata = unpack(redis_server.raw.hget(base_key(redis_server, "t", flow.results[-1].id), Field.body))[2]
+    before = hmgets()
+
+    assert parents.read_inputs(home(), metadata) == list(range(600))
+    assert hmgets() - before <= 3
 
 
 @pytest.mark.usefixtures("few_ids")
@@ -251,7 +272,7 @@ def test_task_after_many_gets_placeholders_and_what_a_member_has_added(store: St
     work_off()
 
     [[results], _] = flow.get(0)
-    assert [results[0], results[1]["reason"], *results[2:]] == [0, "failed", 3, "adds", "added"]
+    assert [results[0], results[1]["reason"], *results[2:]] == [0, "failed", 3, "has added", "added"]
 
 
 @pytest.mark.usefixtures("few_ids")
