@@ -226,14 +226,14 @@ def note_fixed(widget: object, form: BaseForm) -> None:
         field = form.fields.get(name)
         if field is None:
             with suppress(FieldDoesNotExist):
-                widget.fixed[name] = _as_submitted(_value_of_instance(form, name))
+                widget.fixed[name] = _sent_of_instance(form, name)
         elif field.disabled:
-            widget.fixed[name] = _initial_as_submitted(form, field, name)
+            widget.fixed[name] = _sent_by(field, form.get_initial_for_field(field, name))
 
 
-def _initial_as_submitted(form: BaseForm, field: forms.Field, name: str) -> str:
-    """Return the initial value of a field as a browser would submit it."""
-    value, widget = form.get_initial_for_field(field, name), field.widget
+def _sent_by(field: forms.Field, value: object) -> str:
+    """Return what a browser would submit for a field that shows this value."""
+    widget = field.widget
     if isinstance(widget, AutocompleteInput):  # its field would read an object to show its text
         key = getattr(field, "to_field_name", None) or "pk"
         value = value.serializable_value(key) if isinstance(value, Model) else value
@@ -241,7 +241,8 @@ def _initial_as_submitted(form: BaseForm, field: forms.Field, name: str) -> str:
         value = field.prepare_value(value)
     if isinstance(widget, forms.CheckboxInput):
         return "on" if widget.check_test(value) else ""
-    return _as_submitted(widget.format_value(value) if isinstance(widget, forms.Select) else value)
+    has_parts = isinstance(widget, (AutocompleteInput, forms.MultiWidget))
+    return _as_submitted(value if has_parts else widget.format_value(value))
 
 
 def _as_submitted(value: object) -> str:
@@ -253,8 +254,8 @@ def _as_submitted(value: object) -> str:
     return "" if value is None else str(getattr(value, "pk", value))
 
 
-def _value_of_instance(form: BaseForm, name: str) -> object:
-    """Return the value of a field of the form's instance.
+def _sent_of_instance(form: BaseForm, name: str) -> str:
+    """Return what a browser would submit for a field of the form's instance.
 
     Raises:
         FieldDoesNotExist: there is none, or a new instance has it and the page sends another one.
@@ -266,7 +267,9 @@ def _value_of_instance(form: BaseForm, name: str) -> object:
         or (instance._state.adding and {name, form.add_prefix(name)} & form.data.keys())
     ):
         raise FieldDoesNotExist
-    return cast("Field[Any, Any]", field).value_from_object(instance)
+    model_field = cast("Field[Any, Any]", field)
+    value, shown = model_field.value_from_object(instance), model_field.formfield()
+    return _as_submitted(value) if shown is None else _sent_by(shown, value)
 
 
 def media() -> forms.Media:

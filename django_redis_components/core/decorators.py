@@ -103,8 +103,8 @@ def refuse_deferred_function(func: object, what: str) -> None:
 
 #: Why a function in a context may not return an awaitable.
 _NOT_AWAITED = (
-    "its body would run after the context has exited. A decorator of an async function must itself be an async"
-    " function, or pass inspect.iscoroutinefunction() (see inspect.markcoroutinefunction)"
+    "what it returned would be awaited after the context has exited. A decorator of an async function must itself be an"
+    " async function, or pass inspect.iscoroutinefunction() (see inspect.markcoroutinefunction)"
 )
 
 
@@ -136,7 +136,7 @@ def run_in_context(
 
     Raises:
         TypeError: the function is a generator function, whose body runs after the call. A call raises it if the
-            function, which is no coroutine function, returns a coroutine.
+            function, which is no coroutine function, returns an awaitable.
     """
     if is_generator(func):
         raise TypeError(

@@ -176,15 +176,16 @@ class LuaScript:
 
 
 #: Scripts that were unpickled, which compose their text once.
-_unpickled: dict[tuple[str, str, str, bool], LuaScript] = {}
+_unpickled: dict[tuple[Any, ...], LuaScript] = {}
 
 
 def _declared(
     component: str, name: str, keys: tuple[str, ...], args: tuple[str, ...], options: dict[str, Any]
 ) -> LuaScript:
-    of_kind = component, name, options["kind"], options["reads_only"]
-    return _unpickled.get(of_kind) or _unpickled.setdefault(
-        of_kind, LuaScript(component, name, keys=keys, args=args, **options)
+    flags = options["idempotent"], options["reads_only"], options["kind"]
+    declaration = component, name, tuple(keys), tuple(args), *flags
+    return _unpickled.get(declaration) or _unpickled.setdefault(
+        declaration, LuaScript(component, name, keys=keys, args=args, **options)
     )
 
 

@@ -92,8 +92,8 @@ _SPACES = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 #: Most combining characters in succession, as in the stream-safe text format of Unicode (UAX #15): to normalize a run
 #: of them takes quadratic time, 1.2 s for 40,000.
 MAX_MARKS = 30
-#: What may be such a run; it also finds other signs.
-_SIGNS = re.compile(rf"[^\w\s\x00-\x7f]{{{MAX_MARKS + 1},}}")
+#: What may be such a run; it also finds other signs. Two letters are marks after NFKC.
+_SIGNS = re.compile(rf"(?:[^\w\s\x00-\x7f]|[\uff9e\uff9f]){{{MAX_MARKS + 1},}}")
 #: Characters after which a new word starts inside a word: O'Neil, d'Artagnan. A grave accent alone is no apostrophe.
 _IN_WORDS = frozenset(APOSTROPHES) - {"`"}
 
@@ -211,7 +211,8 @@ def is_han(character: str) -> bool:
 def _without_excess_marks(match: re.Match[str]) -> str:
     kept, count = [], 0
     for character in match[0]:
-        count = count + 1 if unicodedata.combining(character) else 0
+        is_mark = unicodedata.combining(unicodedata.normalize("NFKD", character)[-1])
+        count = count + 1 if is_mark else 0
         if count <= MAX_MARKS:
             kept.append(character)
     return "".join(kept)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -402,6 +403,40 @@ def test_object_of_a_disabled_field_is_read_once(by_letter: list[Group], django_
         form["group"]
 
     assert form.fields["group"].widget.fixed == {"letter": str(by_letter[0].pk)}
+
+
+@pytest.mark.django_db
+def test_value_that_a_form_only_shows_is_what_a_browser_would_send(redis_server: Store) -> None:
+    class OfUser(Scoped):
+        name = "of-user"
+        forward = ("is_staff", "date_joined")
+
+    class Shown(forms.ModelForm):
+        like = AutocompleteModelField("of-user")
+
+        class Meta:
+            model = User
+            fields = ()
+
+    class Disabled(Shown):
+        is_staff = forms.BooleanField(disabled=True)
+        date_joined = forms.DateTimeField(disabled=True, widget=forms.DateTimeInput(format="%d.%m.%Y"))
+
+        class Meta(Shown.Meta):
+            fields = ("is_staff", "date_joined")
+
+    register(OfUser)
+    joined = datetime(2026, 11, 27, 12, 30, tzinfo=UTC)
+
+    def fixed(form: type[forms.ModelForm], *, is_staff: bool) -> dict[str, str]:
+        shown = form(instance=User(is_staff=is_staff, date_joined=joined))
+        shown["like"]
+        return shown.fields["like"].widget.fixed
+
+    widgets.used_indexes.discard("of-user")
+    assert fixed(Shown, is_staff=False) == {"is_staff": "", "date_joined": "2026-11-27 13:30:00"}
+    assert fixed(Shown, is_staff=True)["is_staff"] == "on"
+    assert fixed(Disabled, is_staff=False) == {"is_staff": "", "date_joined": "27.11.2026"}
 
 
 def test_value_that_the_form_only_shows_is_that_of_its_instance(by_letter: list[Group]) -> None:

@@ -349,7 +349,8 @@ def test_coroutine_behind_a_plain_decorator_raises(redis_server: Store) -> None:
         pytest.fail("it ran")
 
     with pytest.raises(
-        TypeError, match=r"work\(\) must be awaited: its body would run after the context has exited\. A deco"
+        TypeError,
+        match=r"work\(\) must be awaited: what it returned would be awaited after the context has exited\. A",
     ):
         work()
 

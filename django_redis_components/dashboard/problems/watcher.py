@@ -123,7 +123,8 @@ class ProblemWatcher:
     def _announce_start(self) -> None:
         """Have pages know that this process watches, which its first round shows only later.
 
-        Processes that die before it and are started again are not announced again: nothing watches then.
+        A start is announced once in ten minutes: processes that die before their first round, and are started again
+        and again, watch nothing. Of one that was restarted on purpose, pages may know only when that round has ended.
         """
         try:
             key, now = keyspace.key("starting", self._using), f"{time.time():.3f}"

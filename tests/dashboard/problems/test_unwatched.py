@@ -86,14 +86,21 @@ def test_start_that_was_long_ago_is_no_watch_and_is_not_announced_again(
 ) -> None:
     """As that of processes that die before their first round and are started again."""
     monkeypatch.setattr(ProblemWatcher, "round", lambda _watcher: None)
-    redis_server.raw.set(keyspace.key("starting"), word or time.time() - STARTING_S - 1, ex=STARTED_AGAIN_S)
-    sent = redis_server.raw.info("commandstats")["cmdstat_set"]["calls"]
+    key = keyspace.key("starting")
+    redis_server.raw.set(key, word or time.time() - STARTING_S - 1, ex=STARTED_AGAIN_S)
+    announced_before = redis_server.raw.get(key)
+    ended: list[bool] = []
+    monkeypatch.setattr(
+        "django_redis_components.dashboard.problems.watcher.close_databases", lambda: ended.append(True)
+    )
+    monkeypatch.setattr("django_redis_components.dashboard.problems.watcher.ROUND_S", 0.01)
 
     watcher = ProblemWatcher("default", runs_tasks=True)
     watcher.start()
 
-    eventually(lambda: redis_server.raw.info("commandstats")["cmdstat_set"]["calls"] > sent)
+    eventually(lambda: ended)  # a round, which comes after the announcement
     watcher.stop()
+    assert redis_server.raw.get(key) == announced_before
     assert pages_with_line(root) == [URL, PAGE]
 
 
