@@ -6,19 +6,21 @@ BIN = $(VENV)/bin
 .PHONY: help install demo test coverage docs messages sync clean
 
 help:
-	@echo "make install  make the environment $(VENV), with what tests and documentation need"
-	@echo "make demo   start the example shop: site, worker, poller and an embedded Valkey (or the server of REDIS_URL)"
-	@echo "make test   run all checks: format, lint, architecture, tests, browser, types, docs"
+	@echo "make install   make the environment $(VENV), with what tests and documentation need"
+	@echo "make demo      start the example shop: site, worker, poller and an embedded Valkey (or the server of REDIS_URL)"
+	@echo "make test      run all checks: format, lint, architecture, tests, browser, types, docs"
+	@echo "               some of them: $(BIN)/python -m tests.run_checks lint types"
 	@echo "make coverage  run the tests once more and measure which lines of the package they reach (twice as slow)"
-	@echo "make docs   build docs/api.md and the documentation in .data/site; warnings are errors"
-	@echo "make sync   generate the sync client (core/client/_sync) from the async one"
+	@echo "make docs      build docs/api.md and the documentation in .data/site; warnings are errors"
+	@echo "make sync      generate the sync client (core/client/_sync) from the async one"
 	@echo "make messages  update and compile the translations (needs gettext)"
-	@echo "make clean  remove build results and caches; keep .venv and the data of the demo"
+	@echo "make clean     remove build results and caches; keep $(VENV) and the data of the demo"
 	@echo ""
-	@echo "STRICT=1    make test fails for a flaky test too: one that fails beside others and passes alone"
-	@echo "PYTHON=...  the Python for $(VENV), 3.11 or newer (now: $(PYTHON))"
+	@echo "STRICT=1       make test fails for a flaky test too: one that fails beside others and passes alone"
+	@echo "PYTHON=...     the Python for $(VENV), 3.11 or newer (now: $(PYTHON))"
 
 install: $(VENV)/.installed-test
+	@echo "$(VENV) is ready. Next: make demo, or a component's tests: $(BIN)/python -m pytest tests/locks"
 
 demo: $(VENV)/.installed-demo
 	@exec $(BIN)/python manage.py demo
