@@ -10,7 +10,7 @@ from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.fields import FlowField, Key
 from django_redis_components.taskqueue.shards import Shard
 
-_FIELDS = (FlowField.enqueued_at_us, FlowField.tasks, FlowField.unfinished, FlowField.has_failed)
+_FIELDS = (FlowField.enqueued_at_us, FlowField.tasks, FlowField.added, FlowField.unfinished, FlowField.has_failed)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -18,7 +18,8 @@ class ListedFlow:
     """A flow that has not finished.
 
     Attributes:
-        tasks, unfinished: how many tasks it has, and of these have not finished.
+        tasks, unfinished: how many tasks it has, those that running members have added among them; how many of them
+            have not finished.
         has_failed: whether a task cannot succeed any more.
     """
 
@@ -53,8 +54,10 @@ def list_flows(shard: Shard, limit: int) -> Flow[FlowListing]:
     names = [flow_id.decode(errors="replace") for flow_id in ids]
     rows = (yield Batch([Read("HMGET", shard.key(Key.flow, name), *_FIELDS) for name in names])) if names else []
     flows = [
-        ListedFlow(name, moment_of(int(enqueued_us)), int(tasks), int(unfinished), has_failed is not None)
-        for name, (enqueued_us, tasks, unfinished, has_failed) in zip(names, rows, strict=True)
+        ListedFlow(
+            name, moment_of(int(enqueued_us)), int(tasks) + int(added or 0), int(unfinished), has_failed is not None
+        )
+        for name, (enqueued_us, tasks, added, unfinished, has_failed) in zip(names, rows, strict=True)
         if enqueued_us is not None and tasks is not None and unfinished is not None
     ]
     flows.sort(key=lambda flow: flow.enqueued_at, reverse=True)

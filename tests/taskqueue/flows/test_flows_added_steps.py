@@ -21,6 +21,7 @@ from django_redis_components.taskqueue import (
     group,
     task,
 )
+from django_redis_components.taskqueue.flows.listing import list_flows
 from django_redis_components.taskqueue.run_start import result_of_run
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.stats.explain import explain
@@ -273,6 +274,19 @@ def test_many_steps_are_added_in_parts(redis_server: Store) -> None:
     assert (len(added), len(wide)) == (750, 301)
     assert flow.get(0)[0][0] == ["x", *range(250), ["w"] * 300]
     assert unfinished(redis_server, flow) == "0"
+
+
+def test_pages_of_a_task_and_of_flows_count_added_tasks(redis_server: Store) -> None:
+    group(extend.s("x", 0), add.s(1, 2)).enqueue(on_success=note.si("ok"))
+    job, context = start()
+    added = context.flow.add(note.si("y"), note.si("z"))
+    settle(job)
+
+    found = run(connections.client(), explain(home(), added[0].id))
+    [listed] = run(connections.client(), list_flows(home(), 10)).flows
+
+    assert (found.fact("flow_tasks"), found.fact("flow_unfinished"), found.fact("callback")) == (4, 3, 0)
+    assert (listed.tasks, listed.unfinished) == (4, 3)
 
 
 def test_followers_are_counted_once_for_all_added_tasks(redis_server: Store) -> None:

@@ -170,14 +170,16 @@ end
 local function add_flow(flow_ref)
   local flows = flow()
   local key, number = flows.parse_ref(ctx, flow_ref)
-  local tasks, unfinished, parents = unpack(redis.call("HMGET", key, FLOW.tasks, FLOW.unfinished, FLOW.open_parents .. number))
+  local tasks, added, unfinished, parents = unpack(redis.call("HMGET", key, FLOW.tasks, FLOW.added, FLOW.unfinished,
+    FLOW.open_parents .. number))
   if not tasks then
     return
   end
-  add_fact("flow_tasks", tasks)
+  add_fact("flow_tasks", (tonumber(tasks) or 0) + (tonumber(added) or 0))
   add_fact("flow_unfinished", unfinished or 0)
   add_fact("open_parents", parents or 0)
-  add_fact("callback", math.max(0, number - (tonumber(tasks) or number) + 1)) -- 1: on_error, 2: on_complete, 3: on_success
+  local callback = number - (tonumber(tasks) or number) + 1 -- 1: on_error, 2: on_complete, 3: on_success; added tasks are behind
+  add_fact("callback", callback > 0 and callback <= 3 and callback or 0)
   local listed, last = 0, tonumber(number) - 1
   for position = last, math.max(0, last - MAX_FLOW), -1 do
     local other, followers = flows.node(key, position)
