@@ -39,12 +39,10 @@ class Analyzer:
             check_string(each, "a word in stop_words") for each in check_iterable(stop_words, "stop_words", "words")
         ]
         self._stop_words = given | {word for each in further for word in words(each)}
-        self._synonyms = {
-            self._normal(word): list(
-                filter(None, map(self._normal, check_iterable(others, f"synonyms[{word!r}]", "words")))
-            )
-            for word, others in check_mapping(synonyms, "synonyms", "lists of words by word").items()
-        }
+        self._synonyms: dict[str, list[str]] = {}
+        for word, others in check_mapping(synonyms, "synonyms", "lists of words by word").items():
+            texts = [self._normal(each) for each in check_iterable(others, f"synonyms[{word!r}]", "words")]
+            self._synonyms.setdefault(self._searched_word(word), []).extend(filter(None, texts))
 
     def parse(self, query: str, *, prefix: bool) -> ParsedQuery:
         """Return what a query means."""
@@ -79,6 +77,18 @@ class Analyzer:
             field_names = ", ".join(self.fields) or "none"
             raise ValueError(f"text has the unknown field {unknown[0]!r}: fields of the index are {field_names}.")
         return parts
+
+    def _searched_word(self, word: str) -> str:
+        """Return the word of a query that has synonyms.
+
+        Raises:
+            ValueError: it is not one word, or is left out: its synonyms would never be searched.
+        """
+        normal = self._normal(word)
+        if not normal or " " in normal:
+            found = f"the words {', '.join(normal.split(' '))}" if normal else "none, or a stop word"
+            raise ValueError(f"synonyms[{word!r}]: expected one word that queries may have, got {found}.")
+        return normal
 
     def _normal(self, text: str) -> str:
         """Return the words of a text without stop words, separated by spaces."""

@@ -137,7 +137,9 @@ def test_countries_are_counted_by_default_and_bad_lines_reported(redis_server: S
         rf"access.log: not counted: {file['bad']} lines without a request or an address; the first at",
         errors,
     )
+    assert f"access.log: more than half of the lines, {file['unknown']} of {file['lines']}, are from unknown" in errors
     assert visits("visits").totals(*DAYS[::2]).keys() == {"US", "ZZ"}
+    assert visits("visits").count("ZZ", *DAYS[::2]) == file["unknown"]
 
 
 def test_keys_are_fields_or_dotted_paths(redis_server: Store, tmp_path: Path) -> None:
@@ -174,8 +176,13 @@ def test_wrong_format_is_reported_and_its_lines_are_counted_by_the_next_run(
 ) -> None:
     log = write_log(tmp_path / "access.log", 50)
 
-    with pytest.raises(CommandError, match=r"nothing was counted, because more than half of the first 50 lines are no"):
+    with pytest.raises(
+        CommandError, match=r"nothing was counted, because more than half of the first 50 lines"
+    ) as raised:
         aggregate(log, "--by", "path", "--format", "caddy")
+    assert "the format right? It looks like another format, which is read without --format. --accept" in str(
+        raised.value
+    )
 
     aggregate(log, "--by", "path")
     assert counted() == plain_count(log.read_text())

@@ -81,6 +81,31 @@ def test_query_without_words_finds_nothing(items: SearchIndex, query: str) -> No
     assert (page.object_list, page.paginator.count, page.paginator.num_pages, page.has_next()) == ((), 0, 1, False)
 
 
+@pytest.mark.parametrize(
+    ("word", "found"),
+    [
+        ("new york", "the words new, york"),
+        ("t-shirt", "the words t, shirt"),
+        ("O'Brien", "the words o, brien"),
+        ("the", "none, or a stop word"),
+        ("", "none, or a stop word"),
+        ("!", "none, or a stop word"),
+    ],
+)
+def test_synonyms_of_what_is_not_one_searched_word_are_refused(word: str, found: str) -> None:
+    expected = f"synonyms[{word!r}]: expected one word that queries may have, got {found}."
+    with pytest.raises(ValueError, match=f"^{re.escape(expected)}$"):
+        SearchIndex("items", synonyms={word: ["x"]})
+
+
+def test_synonyms_of_two_spellings_of_a_word_are_joined(redis_server: Store) -> None:
+    assert SearchIndex("items", synonyms={"Car": ["auto"], "car": ["voiture"]}).parse("car").groups == (
+        ("car", "auto", "voiture"),
+    )
+    stemmed = SearchIndex("items", stemmer="english", synonyms={"run": ["jog"], "running": ["sprint"]})
+    assert stemmed.parse("runs").groups == (("run", "jog", "sprint"),)
+
+
 def test_parsed_query_names_groups_synonyms_and_exclusions() -> None:
     index = SearchIndex("items", synonyms={"Car": ["automobile"]})
 
