@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from django.core.handlers.asgi import ASGIRequest
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse, UnreadablePostError
 from django.utils.cache import patch_cache_control, patch_vary_headers
 from django.utils.http import parse_etags
 from django.utils.translation import gettext, ngettext
@@ -305,7 +305,7 @@ def _check_method(request: HttpRequest, methods: tuple[str, ...]) -> None:
 def _json(request: HttpRequest) -> dict[str, Any]:
     try:
         data = json.loads(request.body)
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError, UnreadablePostError):  # the last one: the client has disconnected
         data = None
     if not isinstance(data, dict):
         raise MessagingRequestError(400, gettext("The request is not a JSON object."))

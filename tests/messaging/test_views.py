@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -187,6 +188,23 @@ def test_invalid_queries_are_refused(client: Client, chat: Chat, query: dict[str
     response = client.get(url("chat_messages", "room"), query)
 
     assert (response.status_code, text in response.json()["error"]) == (400, True)
+
+
+class AbortedUpload(io.BytesIO):
+    """The stream of a client that has disconnected."""
+
+    def read(self, *_: object) -> bytes:
+        raise OSError("request data read error")
+
+
+def test_upload_that_the_client_aborts_is_no_server_error(user: User, redis_server: Store) -> None:
+    aborted = RequestFactory().generic("POST", "/", b"{}", **{"wsgi.input": AbortedUpload()})
+    aborted.user = user
+
+    response = views.chat_messages(aborted, "room")
+
+    assert response.status_code == 400
+    assert json.loads(response.content) == {"error": "The request is not a JSON object."}
 
 
 @pytest.mark.parametrize(
