@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from django_redis_components.core.arguments import check_flag
 from django_redis_components.core.client.connections import aclient, client
 from django_redis_components.core.leasing import operators
 from django_redis_components.core.leasing.scripted_kind import ScriptedKind
@@ -70,6 +71,6 @@ def _parts(
         lock = lock.write()
     if isinstance(lock, BaseLock):
         return lock.using, lock.flows.kind.parts()
-    if readwrite:
+    if check_flag(readwrite, "readwrite"):
         return using, ReadWriteKind(lock).parts()
     return using, (PlainKind(lock) if group is None else GroupKind([lock], group)).parts()

@@ -61,6 +61,11 @@ class PermitKind(ScriptedKind):
         base, queue = self.make_keys()
         return SET_LIMIT(base=base, queue=queue, number=number, handoff_ms=HANDOFF_MS)
 
+    def may_hold(self, token: str) -> bool:
+        """Return whether the token has as many permits as one request may get: the scripts remove them one by one."""
+        permits, limit = parse_permit(token)
+        return limit is not None and 1 <= permits <= MAX_PERMITS
+
     def role_of(self, token: str) -> str:
         """Return "permit"."""
         return "permit"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from django_redis_components.core import keys
@@ -84,13 +84,8 @@ def task(
         InvalidTask: the function is not at the top level of a module or is a generator function, an option is not
             accepted, or another task has this name or alias.
     """
-    for option in ("run_after", "metadata", "id"):
-        if option in options:
-            raise InvalidTask(f"{option} is an option of a call, not of @task: task.using({option}=…).enqueue(…).")
     name, aliases = _check_names(name, aliases)
-    if not isinstance(using, str):
-        raise InvalidTask(f"using={short_repr(using)}: expected the name of a connection.")
-    _check_flag(takes_context, "takes_context")
+    _check_given(options, using, takes_context)
 
     def decorate(function: Callable[..., Any]) -> Task[..., Any, Any]:
         path = _name_of(function)
@@ -178,9 +173,14 @@ def _name_of(function: Any) -> str:
     return f"{function.__module__}.{function.__qualname__}"
 
 
-def _check_flag(value: Any, what: str) -> None:
+def _check_given(options: Collection[str], using: Any, takes_context: Any) -> None:
+    for option in ("run_after", "metadata", "id"):
+        if option in options:
+            raise InvalidTask(f"{option} is an option of a call, not of @task: task.using({option}=…).enqueue(…).")
+    if not isinstance(using, str):
+        raise InvalidTask(f"using={short_repr(using)}: expected the name of a connection.")
     try:
-        check_flag(value, what)
+        check_flag(takes_context, "takes_context")
     except TypeError as exc:
         raise InvalidTask(str(exc)) from exc
 

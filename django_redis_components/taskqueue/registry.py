@@ -6,7 +6,7 @@ import importlib
 import inspect
 import sys
 from collections.abc import Iterator, Sequence
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any, Protocol
 
 from django.utils.module_loading import autodiscover_modules
@@ -115,11 +115,11 @@ def _holder(task: Registered, name: str) -> str:
 def _source_of(task: Registered) -> CodeType | None:
     """Return the code of the task's module, if it is being executed; None in a later call."""
     variables = getattr(inspect.unwrap(task.func), "__globals__", None)
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if frame.f_globals is variables and frame.f_code.co_name == "<module>":
             return frame.f_code
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return None
 
 

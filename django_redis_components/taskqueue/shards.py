@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from django_redis_components.core import keys
-from django_redis_components.core.arguments import short_repr
+from django_redis_components.core.arguments import is_text, short_repr
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.protocol import Flow, arun, run
@@ -106,16 +106,19 @@ def shards_of(using: str = "default") -> tuple[Shard, ...]:
     """Return the shards of a connection, the home shard first.
 
     Args:
-        using: alias of the connection. It is not checked before the shard is used.
+        using: alias of the connection. Whether there is such a connection is not checked before the shard is used.
 
     Raises:
+        TypeError: it is not a string.
         ConfigurationError: the settings of the shards contradict each other.
     """
     try:
         found = _shards.get(using)
     except TypeError:  # it has no hash
-        raise TypeError(f"using={short_repr(using)}: expected the name of a connection.") from None
+        found = None
     if found is None:
+        if not is_text(using):
+            raise TypeError(f"using={short_repr(using)}: expected the name of a connection.")
         names: Mapping[str, str] = {HOME: using}
         if using == SITE:
             names = conf.settings().taskqueue.shards or ONE

@@ -13,6 +13,7 @@ from uuid import UUID
 
 import pytest
 
+from django_redis_components import locks, semaphores
 from django_redis_components.aggregation import LogAggregator, PlaceKey, parse_line
 from django_redis_components.analytics import (
     BitCounters,
@@ -37,7 +38,7 @@ from django_redis_components.messaging import Broadcast, Chat, Mailbox, Presence
 from django_redis_components.ratelimits import RateLimit
 from django_redis_components.search import SearchIndex
 from django_redis_components.semaphores import Semaphore
-from django_redis_components.taskqueue import get_queue
+from django_redis_components.taskqueue import Schedules, get_queue
 from tests.support import Store
 from tests.taskqueue.tasks import add
 
@@ -65,6 +66,12 @@ CALLS: Mapping[str, Callable[[Any], object]] = {
     "Lock.timeout": lambda odd: Lock("a", timeout=odd),
     "MultiLock.group": lambda odd: MultiLock("a", group=odd),
     "Semaphore.limit": lambda odd: Semaphore("s", odd),
+    "locks.force_release.token": lambda odd: locks.force_release("a", token=odd),
+    "locks.force_release.author": lambda odd: locks.force_release("a", author=odd),
+    "locks.force_release.readwrite": lambda odd: locks.force_release("a", readwrite=odd),
+    "semaphores.force_release.token": lambda odd: semaphores.force_release("a", token=odd),
+    "semaphores.force_release.author": lambda odd: semaphores.force_release("a", author=odd),
+    "Schedules.run_now": lambda odd: Schedules().run_now(odd),
     "RateLimit.rates": lambda odd: RateLimit("x", odd),
     "RateLimit.hit.key": lambda odd: limit.hit(odd),
     "RateLimit.hit.cost": lambda odd: limit.hit("k", odd),
@@ -188,6 +195,15 @@ def test_error_names_what_is_refused(redis_server: Store, name: str) -> None:
 def test_connection_that_is_no_text_is_refused_by_the_constructor(make: Callable[[Any], object]) -> None:
     for odd in (None, 7, True, ["default"], b"default"):
         with pytest.raises(TypeError, match=rf"^using={re.escape(repr(odd))}: expected a string\.$"):
+            make(odd)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda odd: Schedules(using=odd), lambda odd: get_queue("a", using=odd)], ids=["schedules", "queue"]
+)
+def test_connection_of_a_queue_that_is_no_text_is_refused_by_the_constructor(make: Callable[[Any], object]) -> None:
+    for odd in (None, 7, True, ["default"], b"default"):
+        with pytest.raises(TypeError, match=rf"^using={re.escape(repr(odd))}: expected the name of a connection\.$"):
             make(odd)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from django_redis_components.core.client.connections import client
@@ -65,6 +67,15 @@ def test_force_release_releases_every_holder_and_serves_waiters(store: Store) ->
     waiter.send(None)
     waiter.perform()
     assert waiter.value is True
+
+
+@pytest.mark.parametrize("token", ["x", "x:1", "x:0:2", "x:1001:2", "x:99999999999:2"])
+def test_force_release_of_a_token_that_no_permit_has_releases_nothing(redis_server: Store, token: str) -> None:
+    permit = Semaphore("reports", 2)
+    permit.acquire()
+
+    assert force_release("reports", token=token) == run_async(partial(aforce_release, "reports", token=token)) == 0
+    assert permit.owned()
 
 
 def test_force_release_of_a_token_releases_no_other(store: Store) -> None:

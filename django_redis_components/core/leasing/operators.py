@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from django_redis_components.core.arguments import check_string
 from django_redis_components.core.leasing.scripted_kind import ScriptedKind, parse_states
 from django_redis_components.core.leasing.wait_queue import send_releases
+from django_redis_components.core.names import validate_name
 from django_redis_components.core.protocol import Flow
 
 
@@ -15,10 +17,16 @@ def force_release(parts: Sequence[ScriptedKind], token: str | None, author: str)
     Args:
         parts: `ScriptedKind.parts` of the lock or semaphore.
         author: the operator, named in the error of the former holder.
+
+    Raises:
+        TypeError, ValueError: the token cannot be one, or the author is not a string.
     """
     released = 0
+    check_string(author, "author")
+    if token is not None:
+        token = validate_name(token, "token")
     for part in parts:
-        tokens = [token] if token is not None else (yield from _holders(part))
+        tokens = (yield from _holders(part)) if token is None else [token] if part.may_hold(token) else []
         released += yield from send_releases([call for each in tokens for call in part.release(each, author)])
     return released
 

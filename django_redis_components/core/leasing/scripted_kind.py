@@ -212,6 +212,10 @@ class ScriptedKind(ABC):
         """Return each object that has its own holder: of several names, one for each."""
         return (self,)
 
+    def may_hold(self, token: str) -> bool:
+        """Return whether a holder can have this token."""
+        return True
+
     def role_of(self, token: str) -> str:
         """Return what a holder is: "holder", "reader", ..."""
         return "holder"

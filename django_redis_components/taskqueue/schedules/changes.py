@@ -148,6 +148,7 @@ class Schedules:
 
     def _find(self, name: str) -> Flow[Schedule]:
         """Return the schedule that the code declares, or the added one."""
+        check_string(name, "name")
         registry.autodiscover()
         if found := schedules.get((self.using, name)):
             return found
