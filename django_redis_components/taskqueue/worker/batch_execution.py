@@ -205,9 +205,8 @@ class BatchExecution:
         traceback = traceback_of(exc)
 
         def finish() -> None:
-            BaseException.with_traceback(
-                exc, traceback
-            )  # without the line that has raised it here, for each call that it fails
+            # Without the line that has raised it here, for each call that it fails.
+            BaseException.with_traceback(exc, traceback)
             finished.append(member.execution.finish(ack, exc))
 
         signals.call_in_except_block(exc, finish)
