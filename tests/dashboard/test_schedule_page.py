@@ -181,6 +181,16 @@ def info(times: str, state: Any = "on") -> ScheduleInfo:
     return ScheduleInfo("s", "t", "q", times, "once", True, at, None, None, None, None, at, state)
 
 
+def test_page_computes_the_times_of_two_schedules_that_run_each_minute_and_remembers_them() -> None:
+    first_at = datetime(2026, 11, 24, 8, tzinfo=UTC)
+    found = [info(f"cron {minutes} * * * * (UTC)") for minutes in ("*", "0-59", "*/1")]
+
+    _runs, not_counted = runs_by_hour(found, first_at, 24)
+
+    assert not_counted <= 1
+    assert runs_by_hour(found, first_at, 24) == ([180] * 24, 0)
+
+
 def test_runs_are_counted_by_hour() -> None:
     first_at = datetime(2026, 11, 23, 8, tzinfo=UTC)
 
@@ -190,7 +200,6 @@ def test_runs_are_counted_by_hour() -> None:
     assert counts(info("every 60 s"), info("every 5400 s")) == ([60, 61, 61, 60], 0)
     assert counts(info("cron 30 9,11 * * * (UTC)"), info("every 60 s", "paused")) == ([0, 1, 0, 1], 0)
     assert counts(info("cron */5 * * * * (Europe/Rome)")) == ([12, 12, 12, 12], 0)
-    assert runs_by_hour([info("cron * * * * * (UTC)")], first_at, 24) == ([0] * 24, 1)
     hour, half = timedelta(hours=1), timedelta(minutes=30)
     limited = dataclasses.replace(info("every 60 s"), start=first_at + half, end=first_at + 2 * hour + half)
     assert counts(limited) == ([30, 60, 31, 0], 0)

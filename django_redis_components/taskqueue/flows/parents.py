@@ -73,7 +73,8 @@ class MemberFailure(dict[str, Any]):
     """What a task receives in place of the result of a member that has failed and is declared with "continue".
 
     A dict with `task_id`, `task_name`, `reason` ("failed", "was cancelled", "expired", "was deleted" or "was not run")
-    and `error` (class path, message, traceback; None without an exception). It is JSON: a task may return it.
+    and `error` (None without an exception, else a dict with `exception_class_path`, `message` and `traceback`). It is
+    JSON: a task may return it.
     """
 
 

@@ -284,6 +284,34 @@ class Group(Sendable):
             return await super().aenqueue(**callbacks)
         return await self.then(callback).aenqueue(**callbacks)
 
+    def enqueue_on_commit(
+        self,
+        *,
+        callback: Step | None = None,
+        on_error: Step | None = None,
+        on_complete: Step | None = None,
+        on_success: Step | None = None,
+    ) -> FlowResult:
+        """See `Sendable.enqueue_on_commit`, and `enqueue` for the callback."""
+        callbacks = {"on_error": on_error, "on_complete": on_complete, "on_success": on_success}
+        if callback is None:
+            return super().enqueue_on_commit(**callbacks)
+        return self.then(callback).enqueue_on_commit(**callbacks)
+
+    async def aenqueue_on_commit(
+        self,
+        *,
+        callback: Step | None = None,
+        on_error: Step | None = None,
+        on_complete: Step | None = None,
+        on_success: Step | None = None,
+    ) -> FlowResult:
+        """See `enqueue_on_commit`."""
+        callbacks = {"on_error": on_error, "on_complete": on_complete, "on_success": on_success}
+        if callback is None:
+            return await super().aenqueue_on_commit(**callbacks)
+        return await self.then(callback).aenqueue_on_commit(**callbacks)
+
 
 def chain(*steps: Step) -> Chain:
     """Return steps that run in sequence; each receives the result of the step before it as its first argument.

@@ -269,6 +269,22 @@ def test_async_group_takes_callbacks(redis_server: Store) -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("is_async", [False, True])
+def test_group_with_a_callback_is_sent_on_commit(redis_server: Store, is_async: bool) -> None:
+    members = group(add.s(1, 2), add.s(3, 4))
+    if is_async:
+        flow = run_async(lambda: members.aenqueue_on_commit(callback=echo.s(), on_complete=note.si("complete")))
+    else:
+        with transaction.atomic():
+            flow = members.enqueue_on_commit(callback=echo.s(), on_complete=note.si("complete"))
+            assert get_queue("default").info().ready == 0
+
+    work_off()
+
+    assert (flow.get(0), recorded) == ([[[3, 7]], {}], ["complete"])
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("is_async", [False, True])
 def test_callbacks_are_sent_with_the_flow_on_commit(redis_server: Store, settings: Any, is_async: bool) -> None:
     taskqueue_settings(settings, ENQUEUE_ON_COMMIT=True)
     if is_async:
