@@ -538,7 +538,7 @@ def test_view_reads_the_scope_from_the_other_field(by_letter: list[Group], clien
     assert [one["text"] for one in suggested(term="ed", **{"forward-letter": "E"})["results"]] == ["Editors"]
     assert suggested(term="ed", **{"forward-letter": "A"})["results"] == []
     missing = {"results": [], "pagination": {"more": False}}
-    assert suggested(term="ed") == {**missing, "status": "First fill in the field that this one depends on."}
+    assert suggested(term="ed") == {**missing, "status": "First choose a value in the field that this one depends on."}
     client.logout()
     assert client.get("/redis/autocomplete/by-letter/", {"term": "ed", "forward-letter": "E"}).status_code == 403
 
