@@ -190,7 +190,7 @@ def _scope(request: HttpRequest, index_source: RegisteredIndex) -> str:
         values = {name: request.GET.get(f"forward-{name}", "") for name in index_source.forward}
         if chosen := index_source.scope_from(**values):
             return chosen
-        raise RequestRejected(200, gettext("First fill in the field that this one depends on."))
+        raise RequestRejected(200, gettext("First choose a value in the field that this one depends on."))
     scope = index_source.scope_for(request)
     if scope is None:
         scope = read_scope(index_source.name, request.GET.get("scope", ""))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple, cast
 
@@ -84,6 +84,7 @@ class AutocompleteInput(forms.Widget):
         self.creates = False  # a field for a model sets it: whether unknown text creates an object
         #: Values of `forward` that the form does not send, by the names of their fields.
         self.fixed: dict[str, str] = {}
+        self._form: BaseForm | None = None
         if index:
             used_indexes.add(index)
 
@@ -124,7 +125,8 @@ class AutocompleteInput(forms.Widget):
         if index_source.forward:
             before, dash, _ = name.rpartition("-")
             values = {other: _submitted(data, before + dash + other, other) for other in index_source.forward}
-            self.scope = index_source.scope_from(**(values | self.fixed))
+            chosen = {} if self._form is None else _chosen_in(self._form, index_source.forward)
+            self.scope = index_source.scope_from(**(values | chosen | self.fixed))
 
     def _signed_scope(self, index_source: RegisteredIndex) -> str:
         if index_source.scoped and not index_source.forward and self.scope not in (None, ""):
@@ -213,8 +215,28 @@ def _submitted(data: Mapping[str, Any], *names: str) -> str:
     return ""
 
 
+def _chosen_in(form: BaseForm, names: Iterable[str]) -> dict[str, str]:
+    """Return the ids that the form's autocomplete fields were cleaned to, of those names that were.
+
+    Without JavaScript the submitted id is missing, or is that of the former text, when other text was typed.
+    """
+    cleaned: Mapping[str, Any] = getattr(form, "cleaned_data", {})
+    return {name: _id_of(cleaned[name]) for name in names if name in cleaned and _is_for_one(form.fields.get(name))}
+
+
+def _is_for_one(field: forms.Field | None) -> bool:
+    widget = getattr(field, "widget", None)
+    return isinstance(widget, AutocompleteInput) and not isinstance(widget, AutocompleteSelectMultiple)
+
+
+def _id_of(value: object) -> str:
+    if isinstance(value, Suggestion):
+        return value.id
+    return "" if value is None else str(getattr(value, "pk", value))
+
+
 def note_fixed(widget: object, form: BaseForm) -> None:
-    """Note the values of `forward` that the form does not send, and which a browser must not choose.
+    """Note the form, and the values of `forward` that it does not send, and which a browser must not choose.
 
     They are those of disabled fields, and of fields of the form's instance that the form only shows, as those in
     `readonly_fields` of the admin. A new instance has no values yet: another form of the page may send them.
@@ -222,6 +244,7 @@ def note_fixed(widget: object, form: BaseForm) -> None:
     if not isinstance(widget, AutocompleteInput):
         return
     widget.fixed = {}
+    widget._form = form
     for name in get_index(widget.index).forward:
         field = form.fields.get(name)
         if field is None:

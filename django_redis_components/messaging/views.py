@@ -179,8 +179,9 @@ def _messages_steps(request: HttpRequest, user: str) -> _Steps:
     etag = _etag(state, state.last_id)
     is_edited = known_revision not in (None, state.revision)
     is_known = _has_etag(request, etag) and not is_edited
-    is_newer = state.last_id > (state.last_seen if after is None else after)
-    if is_known or not (is_newer or is_edited):
+    # A cursor above the last id is that of a former chat with this id: the fetch starts at the beginning.
+    is_other = state.last_id != (state.last_seen if after is None else after)
+    if is_known or not (is_other or is_edited):
         known = {"after": state.last_id, "revision": state.revision}
         has_changed = wait_s > 0 and (yield "wait_for_message", {"user": user, "timeout": wait_s, **known})
         if is_known and not has_changed:

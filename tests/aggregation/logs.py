@@ -38,14 +38,14 @@ def write_log(path: Path, count: int, seed: int = 0) -> Path:
 
 
 def plain_count(*texts: str) -> Counter[tuple[date, str]]:
-    """Count the pages of combined lines by day, by other means than the package."""
+    """Count the pages of combined lines by day, without queries, by other means than the package."""
     found: Counter[tuple[date, str]] = Counter()
     for text in texts:
         for line in text.split("\n"):
-            if match := re.match(r'[\d.]+ - - \[(\d+)/Oct/2026:[^]]+] "GET (\S+) HTTP', line):
+            if match := re.match(r'[\d.]+ - - \[(\d+)/Oct/2026:[^]]+] "GET ([^ ?]+)\S* HTTP', line):
                 found[date(2026, 10, int(match[1])), match[2]] += 1
     return found
 
 
 def by_path(entry: LogEntry) -> str:
-    return entry.path
+    return entry.path.partition("?")[0]

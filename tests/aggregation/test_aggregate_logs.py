@@ -156,6 +156,16 @@ def test_keys_are_fields_or_dotted_paths(redis_server: Store, tmp_path: Path) ->
     assert all(address.count(".") == 3 for address in LogAggregator("addresses").totals(*DAYS[::2]))
 
 
+def test_paths_are_counted_without_their_queries(redis_server: Store, tmp_path: Path) -> None:
+    log = tmp_path / "access.log"
+    paths = ("/items/7/?token=secret", "/items/7/", "/items/7/?", "?q=1")
+    log.write_text("".join(f'8.8.8.8 - - [10/Oct/2026:00:00:01 +0200] "GET {path} HTTP/1.1" 200 1\n' for path in paths))
+
+    aggregate(log, "--by", "path")
+
+    assert visits().totals(DAYS[0]) == {"/items/7/": 3, "-": 1}
+
+
 @pytest.mark.parametrize("processes", [1, 2])
 def test_file_that_cannot_be_read_to_its_end_is_exit_code_1(
     processes: int, redis_server: Store, tmp_path: Path

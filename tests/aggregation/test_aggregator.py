@@ -648,7 +648,7 @@ def test_marks_that_were_deleted_meanwhile_lose_no_line(redis_server: Store, tmp
         seen.append(entry)
         if len(seen) == 200:
             redis_server.delete_keys()
-        return str(entry.path)
+        return by_path(entry)
 
     visits = LogAggregator("visits", key=delete_once)
     visits.add_file(log)

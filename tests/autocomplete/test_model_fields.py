@@ -339,6 +339,39 @@ def test_other_field_determines_what_may_be_chosen(
     assert "data-scope" not in html
 
 
+class TypedLetterForm(forms.Form):
+    letter = AutocompleteField("letters", required=False)
+    group = AutocompleteModelField("by-letter")
+
+
+widgets.used_indexes.discard("letters")
+
+
+@pytest.mark.parametrize(
+    ("letter", "id_", "is_valid"),
+    [
+        ("letter e", "", True),  # typed without JavaScript
+        ("letter a", "", False),
+        ("letter e", "A", True),  # changed without JavaScript, after another one was chosen
+        ("letter a", "E", False),
+        ("", "E", False),
+    ],
+)
+def test_text_that_was_typed_in_the_other_field_determines_what_may_be_chosen(
+    by_letter: list[Group], letter: str, id_: str, is_valid: bool
+) -> None:
+    letters = register("letters").index()
+    for name in "AE":
+        letters.add(name, f"Letter {name}")
+    for prefix in ("", "form-3-"):
+        data = {prefix + "letter": letter, prefix + "letter-id": id_, prefix + "group": "Editors"}
+
+        form = TypedLetterForm(data, prefix=prefix.rstrip("-") or None)
+
+        assert form.is_valid() is is_valid
+        assert set(form.errors) == (set() if is_valid else {"group"})
+
+
 @pytest.mark.parametrize(("letter", "is_valid"), [("E", True), ("A", False)])
 @pytest.mark.parametrize("submitted", [{}, {"letter": "E"}])
 def test_value_of_a_disabled_field_is_the_initial_one_whatever_was_submitted(
@@ -505,7 +538,7 @@ def test_view_reads_the_scope_from_the_other_field(by_letter: list[Group], clien
     assert [one["text"] for one in suggested(term="ed", **{"forward-letter": "E"})["results"]] == ["Editors"]
     assert suggested(term="ed", **{"forward-letter": "A"})["results"] == []
     missing = {"results": [], "pagination": {"more": False}}
-    assert suggested(term="ed") == {**missing, "status": "First fill in the field that this one depends on."}
+    assert suggested(term="ed") == {**missing, "status": "First choose a value in the field that this one depends on."}
     client.logout()
     assert client.get("/redis/autocomplete/by-letter/", {"term": "ed", "forward-letter": "E"}).status_code == 403
 

@@ -191,7 +191,9 @@ def test_dependent_field_suggests_what_fits_and_is_cleared(page: Page, site: str
     letter, main = page.get_by_label("Letter:"), page.get_by_role("combobox", name="Main:")
 
     main.press_sequentially("e")
-    expect(page.locator(".drc-note:visible")).to_have_text("First fill in the field that this one depends on.")
+    expect(page.locator(".drc-note:visible")).to_have_text(
+        "First choose a value in the field that this one depends on."
+    )
     letter.select_option("E")
     expect(main).to_have_value("")
     choose(page, "Main:", "ed", "Editors")

@@ -6,6 +6,7 @@ import os
 import re
 import socket
 import threading
+from html import unescape
 from typing import Any
 from urllib.parse import urlencode
 
@@ -73,6 +74,22 @@ def test_resources_with_waiters_come_first(redis_server: Store, viewer: Client) 
     holder = rf"{socket.gethostname()}, process {os.getpid()}, thread MainThread \w{{32}}"
     assert re.search(rf"Fencing token b lock 1 (&lt; 1 s|\d s) \d\d s {holder} \d{{16}} [ac] lock", text)
     assert re.search(r"Scanned all [\d,]+ keys\.", text)
+
+
+def test_names_of_the_list_lead_to_their_waiters(redis_server: Store, viewer: Client) -> None:
+    Lock("stock:42").acquire()
+    MultiLock("a", group="accounts").acquire()
+    wait_in_line(redis_server, "stock:42", "first")
+
+    found = re.findall(r'<a href="([^"]*)"><bdi>(stock:42|a)</bdi></a>', viewer.get(LOCKS).content.decode())
+
+    links = {name: unescape(link) for link, name in found}
+    assert "Waiters" in text_of(viewer.get(LOCKS + links["stock:42"]).content.decode())
+    assert "first" in viewer.get(LOCKS + links["stock:42"]).content.decode()
+    group = viewer.get(LOCKS + links["a"] + "&format=json").json()
+    assert [(each["group"], each["name"], each["held"]) for each in group["held"] if each["held"]] == [
+        ("accounts", "a", 1)
+    ]
 
 
 def test_lookup_by_name_does_not_scan(store: Store, viewer: Client) -> None:

@@ -317,6 +317,20 @@ def test_long_poll_of_a_client_that_missed_a_change_is_answered_at_once(
     assert time.monotonic() - started_at < views.MAX_WAIT_S / 2
 
 
+def test_long_poll_with_the_cursor_of_a_former_chat_is_answered_at_once(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Chat.create("other", [7], "hi", chat_id="room")
+    monkeypatch.setattr("django_redis_components.messaging.chat.wait_until", None)  # a call raises
+
+    async def scene() -> Any:
+        return json.loads((await views.achat_messages(request("/?after=9&wait=25"), "room")).content)
+
+    fetched = run_async(scene)
+
+    assert ([row["body"] for row in fetched["messages"]], fetched["is_truncated"]) == (["hi"], True)
+
+
 def test_event_stream_needs_asgi(client: Client, chat: Chat) -> None:
     response = client.get(url("chat_events", "room"))
 

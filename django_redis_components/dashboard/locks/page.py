@@ -52,6 +52,7 @@ class LockRow:
         held_by: process and thread of the holder; "" if unknown.
         work, work_url: its task or request, or ""; the URL of the task's page, or "".
         release: query string of the link to its release; "" without a holder.
+        lookup: query string of the link to the resource with its waiters; "" on that page.
         error: why the resource could not be read, or "".
         more: number of holders that are not shown, as text; only on the last row of a resource.
     """
@@ -69,6 +70,7 @@ class LockRow:
     held_for: str = NO_VALUE
     expires_in: str = NO_VALUE
     release: str = ""
+    lookup: str = ""
     error: str = ""
     more: str = ""
 
@@ -112,7 +114,7 @@ def context(request: PageRequest, read: Snapshot[LockSnapshot]) -> dict[str, Any
     links, snapshot, query = request.links, read.value, read.value.query
     states = _sorted([state for state in snapshot.states if query.accepts(state)])
     page = {
-        "rows": [row for state in states for row in _rows(state, query.using, links.task)],
+        "rows": [row for state in states for row in _rows(state, query, links.task)],
         "queues": [_queue(state) for state in states if state.queue] if query.name else [],
         "side": _side_filters(snapshot) if snapshot.scan else [],
         "empty": _empty_text(snapshot),
@@ -179,13 +181,11 @@ def time_left(seconds: float) -> str:
 
 def release_query(resource: Resource, token: str, using: str) -> str:
     """Return the query string of the link to a release."""
-    query = {
-        "using": using,
-        "kind": resource.kind,
-        "group": resource.group,
-        "name": resource.name,
-        "token": token,
-    }
+    return _resource_query(resource, using, kind=resource.kind, token=token)
+
+
+def _resource_query(resource: Resource, using: str, **more: str) -> str:
+    query = {"using": using, "group": resource.group, "name": resource.name, **more}
     return urlencode({name: value for name, value in query.items() if value})
 
 
@@ -199,12 +199,14 @@ def _sorted(states: list[ResourceState]) -> list[ResourceState]:
     return sorted(states, key=order)
 
 
-def _rows(state: ResourceState, using: str, url_of: Callable[[str], str]) -> Iterable[LockRow]:
+def _rows(state: ResourceState, query: LockQuery, url_of: Callable[[str], str]) -> Iterable[LockRow]:
+    lookup = "" if query.name else _resource_query(state.resource, query.using)
     if state.error or not state.holders:
-        yield dataclasses.replace(_free_row(state), error=state.error)
+        yield dataclasses.replace(_free_row(state), error=state.error, lookup=lookup)
     shown = state.holders[:MAX_HOLDER_ROWS]
     for at, holder in enumerate(shown, 1):
-        row = _holder_row(state, holder, using, _more_text(state) if at == len(shown) else "")
+        row = _holder_row(state, holder, query.using, _more_text(state) if at == len(shown) else "")
+        row = dataclasses.replace(row, lookup=lookup)
         yield row if holder.held_by is None else _with_holder(row, holder.held_by, url_of)
 
 

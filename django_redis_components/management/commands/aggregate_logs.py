@@ -57,7 +57,8 @@ class Command(OperatorCommand):
             "--by",
             default="country",
             metavar="KEY",
-            help=f"{', '.join(PLACES + FIELDS)}, or the dotted path of a function of a LogEntry (default: country)",
+            help=f"{', '.join(PLACES + FIELDS)}, or the dotted path of a function of a LogEntry; path is without the"
+            " query (default: country)",
         )
         parser.add_argument("--format", default="auto", choices=LOG_FORMATS, help="of the lines (default: auto)")
         parser.add_argument(
@@ -95,7 +96,7 @@ def _key(by: str, using: str) -> EntryKey:
     if by in PLACES:
         return PlaceKey(by, IpLookup(using=using))  # type: ignore[arg-type]
     if by in FIELDS:
-        return _Field(by)
+        return _Path() if by == "path" else _Field(by)
     if "." not in by:
         raise ValueError(f"--by {by}: expected {', '.join(PLACES + FIELDS)}, or a dotted path.")
     function: EntryKey = import_string(by)
@@ -112,6 +113,16 @@ class _Field:
 
     def __call__(self, entry: LogEntry) -> str:
         return str(entry[self._index])
+
+
+class _Path(_Field):
+    """Counts requests by path, without the query: it would make a key of each value, and store what visitors enter."""
+
+    def __init__(self) -> None:
+        super().__init__("path")
+
+    def __call__(self, entry: LogEntry) -> str:
+        return entry.path.partition("?")[0]
 
 
 def _result(reports: list[FileReport]) -> CommandResult:
