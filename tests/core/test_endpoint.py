@@ -122,10 +122,11 @@ def test_databases_of_one_server_are_recognized(one: str, other: str, is_same: b
         ("redis://10.0.0.2:6380/0", "redis-cli -h 10.0.0.2 -p 6380"),
         ("redis://cache/3", "redis-cli -n 3 -h cache -p 6379"),
         ("rediss://:hidden@cache:6390", "redis-cli --tls --askpass -h cache -p 6390"),
-        ("redis://app%20one:hidden@cache", "redis-cli --user 'app one' --askpass -h cache -p 6379"),
+        ("redis://app%20one:hidden@cache", "redis-cli --user ADMINISTRATOR --askpass -h cache -p 6379"),
+        ("redis://default:hidden@cache", "redis-cli --user default --askpass -h cache -p 6379"),
         ("unix:///run/redis.sock?db=2", "redis-cli -n 2 -s /run/redis.sock"),
         ("redis+cluster://c1:7000,c2:7000", "redis-cli --cluster call c1:7000"),
-        ("redis+cluster://app:hidden@c1:7000", "redis-cli --user app --askpass --cluster call c1:7000"),
+        ("redis+cluster://app:hidden@c1:7000", "redis-cli --user ADMINISTRATOR --askpass --cluster call c1:7000"),
         ("redis+sentinel://s1:26379,s2:26379/mymaster/1", "redis-cli -n 1 -h PRIMARY-OF-mymaster"),
     ],
 )

@@ -97,7 +97,8 @@ class Endpoint:
     def redis_cli(self) -> str:
         """Return the beginning of a command of redis-cli for this server, for a shell; it asks for the password.
 
-        On a Cluster the command is executed by every node. The primary that Sentinels monitor must be filled in.
+        On a Cluster the command is executed by every node. Two names must be filled in: the primary that Sentinels
+        monitor, and an administrator in place of the site's own user, who need not have the right to the command.
         """
         node, user = self.seeds[0], self.options.get("username")
         if self.kind == "cluster":
@@ -110,7 +111,7 @@ class Endpoint:
             server = ["-h", node.host, "-p", str(node.port)]
         options = ["--tls"] if self.transport == "tls" else []
         options += ["-n", str(self.database)] if self.database else []
-        options += ["--user", str(user)] if user else []
+        options += ["--user", "default" if user == "default" else "ADMINISTRATOR"] if user else []
         options += ["--askpass"] if self.options.get("password") else []
         return shlex.join(["redis-cli", *options, *server])  # after "call" only the command may follow
 

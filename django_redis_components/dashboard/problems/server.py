@@ -123,8 +123,19 @@ def _memory(info: Mapping[str, str], overview: TaskQueueOverview) -> Iterator[Pr
             "used": filesizeformat(used),
             "most": filesizeformat(most),
         }
+        if _rejects_writes(info):
+            advice = _("It rejects new tasks and other writes. Raise maxmemory, or remove data that is not needed.")
+            yield Problem("memory", text, advice, severity="critical")
+            return
         advice = _("When it is full, it rejects new tasks. Raise maxmemory, or remove data that is not needed.")
         yield Problem("memory", text, advice)
+
+
+def _rejects_writes(info: Mapping[str, str]) -> bool:
+    """Return whether the memory is full as the server counts it, without buffers, and no key may be evicted."""
+    used, most = memory_share(info)
+    counted = used - integer(info, "mem_not_counted_for_evict")
+    return info.get("maxmemory_policy") == "noeviction" and counted > most
 
 
 def _clients(info: Mapping[str, str], overview: TaskQueueOverview) -> Iterator[Problem]:

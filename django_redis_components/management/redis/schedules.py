@@ -76,7 +76,7 @@ class Group(groups.CommandGroup):
         if not options["yes"]:
             question = f"Remove the schedule {options['name']!r}? It cannot be restored."
             self.command.ask(question, "Nothing was removed.")
-        return change("remove", options["name"], options["using"])
+        return remove(options["name"], options["using"])
 
     def perform_export(self, options: dict[str, Any]) -> CommandResult:
         """See `export`."""
@@ -95,8 +95,13 @@ class Group(groups.CommandGroup):
 TEXTS = {
     "pause": ("Paused: {name}.", "It was paused already: {name}."),
     "resume": ("Resumed: {name}.", "Not paused: {name}."),
-    "remove": ("Removed: {name}.", "Not removed: it was not added at run time: {name}."),
 }
+
+#: Why a schedule was not removed: a poller would register one of the code again.
+NOT_ADDED = (
+    "Not removed: '{name}' was not added at run time, or was removed before. A schedule of the code ends with its "
+    "decorator; `redis schedules pause` stops it until it is resumed."
+)
 
 
 def list_schedules(using: str) -> CommandResult:
@@ -123,18 +128,27 @@ def run_schedule(name: str, using: str) -> CommandResult:
 
 
 def change(verb: str, name: str, using: str) -> CommandResult:
-    """Pause, resume or remove a schedule.
+    """Pause or resume a schedule.
 
     Raises:
         ScheduleDoesNotExist: there is no such schedule.
     """
     found, schedules = _name_of(name, using), Schedules(using=using)
-    if verb == "pause":
-        has_changed = schedules.pause(found, author=system_user())
-    else:
-        has_changed = schedules.resume(found) if verb == "resume" else schedules.remove(found)
+    has_changed = schedules.pause(found, author=system_user()) if verb == "pause" else schedules.resume(found)
     text = TEXTS[verb][0 if has_changed else 1].format(name=found)
     return CommandResult({"schedule": found, "changed": has_changed}, text)
+
+
+def remove(name: str, using: str) -> CommandResult:
+    """Remove a schedule that was added at run time.
+
+    Raises:
+        ScheduleDoesNotExist: there is no such schedule.
+    """
+    found = _name_of(name, using)
+    has_changed = Schedules(using=using).remove(found)
+    text, problem = (f"Removed: {found}.", "") if has_changed else ("", NOT_ADDED.format(name=found))
+    return CommandResult({"schedule": found, "changed": has_changed}, text, problem=problem)
 
 
 def export(using: str) -> CommandResult:

@@ -129,6 +129,27 @@ def test_memory_that_is_full_soon_is_a_problem(own_server: Store, root: Client) 
     assert "is full in about " in text
 
 
+@pytest.mark.parametrize(("policy", "severity"), [("noeviction", "critical"), ("allkeys-lru", "warning")])
+def test_full_memory_is_critical_where_it_rejects_tasks(
+    own_server: Store, root: Client, policy: str, severity: str
+) -> None:
+    write_queue(own_server, "default", ready=1)
+    watcher = ProblemWatcher("default")
+    watcher.round()
+    stored = json.loads(own_server.raw.get(keyspace.key("facts")))
+    at, used = stored["memory"][1]["used"][0]
+    stored["memory"][1]["used"] = [[at - 3_600, used - 50_000_000], [at - 70, used]]
+    own_server.raw.set(keyspace.key("facts"), json.dumps(stored))
+    own_server.raw.config_set("maxmemory-policy", policy)
+    own_server.raw.config_set("maxmemory", "500kb")
+
+    found = {each["code"]: each for each in root.get(URL, {"format": "json"}).json()["problems"]}
+
+    assert found["memory"]["severity"] == severity
+    assert found["memory"]["advice"].startswith("It rejects new tasks") is (severity == "critical")
+    assert "memory_growth" not in found, "the memory is full already"
+
+
 @pytest.mark.parametrize(
     ("used", "growth", "full_s"),
     [

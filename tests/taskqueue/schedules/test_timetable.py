@@ -190,3 +190,16 @@ def test_command_pauses_resumes_and_removes_a_schedule(redis_server: Store) -> N
         "There is no schedule 'hourly report': no poller has registered it, and it was not added. There are: none."
         in refusal("redis", "schedules", "pause", "hourly report")
     )
+
+
+def test_command_that_removes_a_schedule_of_the_code_fails_and_names_the_ways(redis_server: Store) -> None:
+    every(3_600, args=(1,))(note)
+    [schedule] = declared.registered()
+
+    error = refusal("redis", "schedules", "remove", schedule.name, "--yes")
+
+    assert error == (
+        f"Not removed: '{schedule.name}' was not added at run time, or was removed before. A schedule of the code ends "
+        "with its decorator; `redis schedules pause` stops it until it is resumed."
+    )
+    assert [each.name for each in schedules()] == [schedule.name]

@@ -61,10 +61,10 @@ def read(facts: ProblemFacts) -> Flow[dict[str, Any]]:
 
 
 def find(found: Any, facts: ProblemFacts) -> Iterator[Problem]:
-    """Yield a problem if the memory will be full soon."""
+    """Yield a problem if the memory will be full soon. Of a full one the problem `memory` tells."""
     used, most = memory_share(facts.queues.server) if facts.queues else _last(found)
     full_s = full_in(found["used"], most)
-    if full_s is None or full_s > FULL_WITHIN_S:
+    if full_s is None or not 0 < full_s <= FULL_WITHIN_S:
         return
     text = _("Redis grows by %(growth)s per hour: its memory (%(used)s of %(most)s) is full in about %(time)s.") % {
         "growth": filesizeformat(growth_per_s(found["used"]) * 3_600),

@@ -35,6 +35,9 @@ COMMANDS: tuple[str, ...] = (
     "ZUNIONSTORE K 1 K",
 )  # fmt: skip
 
+#: How a right is given to the Redis user.
+ALLOW = "Allow them, and add the rights to the server's file of users: ACL SETUSER lasts until the server restarts."
+
 #: What is sent after the commands. The last transaction is empty, so EXEC executes nothing.
 TRANSACTION_COMMANDS = ("DISCARD", "WATCH K", "UNWATCH", "MULTI", "EXEC")
 
@@ -85,11 +88,11 @@ def _redis_findings(user: str, replies: dict[str, object]) -> Iterator[Finding]:
     if keys:
         pattern = f"{conf.settings().prefix}:*"
         text = f"Redis user {user!r} may not read or write the keys {pattern}: {', '.join(keys)}."
-        yield Finding("critical", "acl_keys", text, "Allow them:", f"redis-cli ACL SETUSER {user} '~{pattern}'")
+        yield Finding("critical", "acl_keys", text, ALLOW, f"redis-cli ACL SETUSER {user} '~{pattern}'")
     if channels:
         pattern = f"{conf.settings().prefix}:*"
         text = f"Redis user {user!r} may not use the channels {pattern}: messages wake no waiter."
-        yield Finding("warning", "acl_channels", text, "Allow them:", f"redis-cli ACL SETUSER {user} '&{pattern}'")
+        yield Finding("warning", "acl_channels", text, ALLOW, f"redis-cli ACL SETUSER {user} '&{pattern}'")
 
 
 def _is_denied(reply: object) -> bool:
@@ -102,7 +105,7 @@ def _denied(user: str, commands: list[str]) -> Finding:
         "critical",
         "acl_commands",
         f"Redis user {user!r} may not run {', '.join(commands)}.",
-        "Allow what the components need:",
+        ALLOW,
         f"redis-cli ACL SETUSER {user} {' '.join(f'+{name.lower()}' for name in commands)}",
     )
 
