@@ -129,7 +129,8 @@ class TaskRecord(Generic[R_co]):
         state = self._decoded(Field.state)
         if state in ("", State.scheduled):
             due_ms = int(self._fields.get(Field.due_at_ms, 0))
-            return State.scheduled if due_ms > datetime.now(UTC).timestamp() * 1_000 else State.ready
+            is_due = due_ms <= datetime.now(UTC).timestamp() * 1_000
+            return State.ready.value if is_due else State.scheduled.value
         return state
 
     @property
