@@ -86,7 +86,8 @@ def _facts(report: Report) -> Iterator[str]:
         poller = "active" if facts["poller"] else "none"
         yield f"Queues: {facts['queues']}. Workers: {facts['workers'] or 'none'}. Poller: {poller}."
     if "keys" in facts:
-        yield f"Keys: scanned about {facts['scanned']:,} of {facts['keys']:,}. Largest:"
+        largest = " Largest:" if facts["largest_keys"] else ""
+        yield f"Keys: scanned about {facts['scanned']:,} of {facts['keys']:,}.{largest}"
         for each in facts["largest_keys"]:
             yield escape_controls(f"  {each['bytes']:>13,} bytes  {each['key']}")
 
