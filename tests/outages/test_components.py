@@ -63,7 +63,7 @@ ROWS: dict[str, tuple[Callable[..., cells.Act], object, object, object]] = {
     "Bloom filters": (cells.bloom, [RAISES, RAISES], [True, RAISES], [True, RAISES]),
     "File channels": (cells.publish, RAISES, RAISES, RAISES),
     "Dashboard": (cells.dashboard, 503, 200, 200),
-    "`healthz/`": (cells.healthz, 503, 503, 200),
+    "`healthz/`": (cells.healthz, 503, 503, 503),
 }
 
 
