@@ -41,6 +41,14 @@ def validate_name(name: object, what: str = "name") -> str:
     raise ValueError(f"{what} {name!r}: control character {found[0]!r} is not accepted.")
 
 
+def stored_name(data: bytes) -> str | None:
+    """Return a name that was read from an index in Redis; None if another program has written what is no name."""
+    try:
+        return validate_name(data.decode())
+    except ValueError:
+        return None
+
+
 def dotted_path(func: Any) -> str:
     """Return module and qualified name of a function or class; of another object, such as a partial, its class's."""
     named = func if hasattr(func, "__qualname__") else type(func)

@@ -10,7 +10,7 @@ import pytest
 from redis.crc import key_slot
 
 from django_redis_components.core import keys
-from django_redis_components.core.names import dotted_path
+from django_redis_components.core.names import dotted_path, stored_name
 
 
 def test_key_has_prefix_component_and_name_in_braces(settings: Any) -> None:
@@ -89,3 +89,10 @@ def test_stamps_of_days_sort_like_days() -> None:
 )
 def test_dotted_path_names_functions_classes_and_the_class_of_other_objects(named: Any, path: str) -> None:
     assert dotted_path(named) == path
+
+
+@pytest.mark.parametrize(
+    ("data", "name"), [("Größe".encode(), "Größe"), (b"", None), (b"\xff", None), (b"a{b}", None), (b"x" * 201, None)]
+)
+def test_stored_name_is_none_for_bytes_that_are_no_name(data: bytes, name: str | None) -> None:
+    assert stored_name(data) == name

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from django_redis_components.core import keys
 from django_redis_components.core.gather import gather_values
+from django_redis_components.core.names import stored_name
 from django_redis_components.core.observability.live_events import FIELDS, MAX_KEPT, LiveEvent, stream_key
 from django_redis_components.core.protocol import Flow, Read
 from django_redis_components.core.settings import conf
@@ -104,12 +104,12 @@ def read(request: PageRequest) -> Snapshot[LiveSnapshot]:
 
 def _read(query: LiveQuery) -> Flow[LiveSnapshot]:
     entries, queues = yield from gather_values([_read_events(query), of_shards(_read_queues)])
-    names = {name for found in queues.values() for name in found}
+    names = {name for found in queues.values() for data in found if (name := stored_name(data))}
     return LiveSnapshot(
         query=query,
         events=_newest(entries, query),
         last_id=entries[0][0].decode() if entries else "",
-        queues=sorted(_valid_names(names))[:MAX_QUEUES],
+        queues=sorted(names)[:MAX_QUEUES],
         is_recorded=conf.settings().live_events,
     )
 
@@ -124,13 +124,6 @@ def _read_events(query: LiveQuery) -> Flow[list[Any]]:
 def _read_queues(shard: Shard) -> Flow[list[bytes]]:
     names: list[bytes] = yield Read("ZRANGE", shard.key(Key.queues), 0, MAX_QUEUES - 1)
     return names
-
-
-def _valid_names(names: Iterable[bytes]) -> Iterator[str]:
-    """Return the names that the filter accepts: another client may have written others."""
-    for name in names:
-        with contextlib.suppress(ValueError):
-            yield keys.validate_name(name.decode(), "queue name")
 
 
 def _newest(entries: Iterable[Sequence[Any]], query: LiveQuery) -> list[RecordedEvent]:

@@ -16,6 +16,7 @@ from redis.exceptions import RedisError
 
 from django_redis_components.core.chunks import chunks
 from django_redis_components.core.client.connections import SyncClient
+from django_redis_components.core.names import stored_name
 from django_redis_components.core.protocol import Call
 from django_redis_components.taskqueue import failpoints
 from django_redis_components.taskqueue.guarded_logger import logger
@@ -132,7 +133,7 @@ class Scheduler:
 
     def _read_changes(self) -> None:
         self._version, paused, added = self._client.execute(READ_CHANGES(base=self._shard.base))
-        names = {name.decode() for name in paused}
+        names = {stored_name(name) for name in paused}
         self._schedules = tuple(
             dataclasses.replace(schedule, is_paused=True) if schedule.name in names else schedule
             for schedule in [*self._declared, *self._added(added)]

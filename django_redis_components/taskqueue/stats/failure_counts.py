@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from django_redis_components.core import keys
+from django_redis_components.core.names import stored_name
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import to_ms
@@ -41,14 +41,5 @@ def read_failure_counts(shard: Shard, limit: int | None = None) -> Flow[FailureC
     limit, lease_ms = limit or MAX_QUEUES, to_ms(conf.settings().taskqueue.lease_s, "lease")
     failed, queues, lost = yield COUNT_FAILURES(base=shard.base, lease_ms=lease_ms, limit=limit)
     counts = dict(zip(failed[::2], failed[1::2], strict=True))
-    by_queue = {name.decode(): count for name, count in counts.items() if _is_valid(name)}
+    by_queue = {name: count for data, count in counts.items() if (name := stored_name(data))}
     return FailureCounts(sum(counts.values()), lost, queues > limit, by_queue)
-
-
-def _is_valid(name: bytes) -> bool:
-    """Return whether a member of the index is a queue name: another client may have written it."""
-    try:
-        keys.validate_name(name.decode())
-    except ValueError:
-        return False
-    return True

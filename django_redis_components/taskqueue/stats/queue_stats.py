@@ -11,9 +11,9 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from django_redis_components.core import keys
 from django_redis_components.core.chunks import chunks
 from django_redis_components.core.client.server import parse_info
+from django_redis_components.core.names import stored_name
 from django_redis_components.core.protocol import Batch, Call, Command, Flow, Read
 from django_redis_components.core.settings import conf
 from django_redis_components.core.units import moment_of, moment_of_ms, to_ms
@@ -269,9 +269,7 @@ def _valid_rows(rows: list[Any]) -> list[Any]:
     """Return the rows with a valid queue name: another client may have written to the index."""
     valid = []
     for row in rows:
-        try:
-            keys.validate_name(row[0].decode())
-        except ValueError:
+        if stored_name(row[0]) is None:
             logger.warning("Skipped a corrupt member of the index of queues: %r", row[0][:100])
         else:
             valid.append(row)

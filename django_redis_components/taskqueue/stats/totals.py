@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from django_redis_components.core import keys
+from django_redis_components.core.names import stored_name
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
 from django_redis_components.taskqueue.shards import Shard
@@ -45,20 +45,11 @@ def read_totals(shard: Shard) -> Flow[list[QueueTotals]]:
     following, rows, now_us, unadded = yield READ_TOTALS(
         base=shard.base, first=0, queues=conf.settings().taskqueue.queues or ()
     )
-    found = {row[0]: _totals(row, now_us, unadded) for row in rows if _is_valid(row[0])}
+    found = {row[0]: _totals(row, now_us, unadded) for row in rows if stored_name(row[0])}
     while following and following < MAX_QUEUES:
         following, rows, now_us, unadded = yield READ_TOTALS(base=shard.base, first=following, queues=())
-        found |= {row[0]: _totals(row, now_us, unadded) for row in rows if _is_valid(row[0])}
+        found |= {row[0]: _totals(row, now_us, unadded) for row in rows if stored_name(row[0])}
     return list(found.values())
-
-
-def _is_valid(name: bytes) -> bool:
-    """Return whether this can be the name of a queue: another client may have written to the index."""
-    try:
-        keys.validate_name(name.decode())
-    except ValueError:
-        return False
-    return True
 
 
 def _totals(row: list[Any], now_us: int, unadded: int) -> QueueTotals:

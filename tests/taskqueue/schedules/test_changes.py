@@ -175,6 +175,7 @@ def test_schedules_that_cannot_be_sent_do_not_stop_the_others(
     wrong = {"a": b"\xff", "b": b"[]", "c": b'{"task":"x"}', "gone": gone, "mine": mine}
     redis_server.raw.hset(key, mapping=wrong)
     redis_server.raw.hset(key, b"\xff", b"{}")
+    redis_server.raw.hset(base_key(redis_server, "paused_schedules"), b"\xff", b"1 op")
     Schedules().add("good", note, every=60, args=["x"])
 
     with caplog.at_level(logging.WARNING):
