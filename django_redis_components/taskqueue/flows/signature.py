@@ -267,8 +267,8 @@ class Group(Sendable):
         Args:
             callback: runs after all have succeeded, with the list of their results, in order.
         """
-        callbacks = {"on_error": on_error, "on_complete": on_complete, "on_success": on_success}
-        return super().enqueue(**callbacks) if callback is None else self.then(callback).enqueue(**callbacks)
+        step = self._followed_by(callback)
+        return Sendable.enqueue(step, on_error=on_error, on_complete=on_complete, on_success=on_success)
 
     async def aenqueue(
         self,
@@ -279,10 +279,8 @@ class Group(Sendable):
         on_success: Step | None = None,
     ) -> FlowResult:
         """See `enqueue`."""
-        callbacks = {"on_error": on_error, "on_complete": on_complete, "on_success": on_success}
-        if callback is None:
-            return await super().aenqueue(**callbacks)
-        return await self.then(callback).aenqueue(**callbacks)
+        step = self._followed_by(callback)
+        return await Sendable.aenqueue(step, on_error=on_error, on_complete=on_complete, on_success=on_success)
 
     def enqueue_on_commit(
         self,
@@ -293,10 +291,8 @@ class Group(Sendable):
         on_success: Step | None = None,
     ) -> FlowResult:
         """See `Sendable.enqueue_on_commit`, and `enqueue` for the callback."""
-        callbacks = {"on_error": on_error, "on_complete": on_complete, "on_success": on_success}
-        if callback is None:
-            return super().enqueue_on_commit(**callbacks)
-        return self.then(callback).enqueue_on_commit(**callbacks)
+        step = self._followed_by(callback)
+        return Sendable.enqueue_on_commit(step, on_error=on_error, on_complete=on_complete, on_success=on_success)
 
     async def aenqueue_on_commit(
         self,
@@ -307,10 +303,13 @@ class Group(Sendable):
         on_success: Step | None = None,
     ) -> FlowResult:
         """See `enqueue_on_commit`."""
-        callbacks = {"on_error": on_error, "on_complete": on_complete, "on_success": on_success}
-        if callback is None:
-            return await super().aenqueue_on_commit(**callbacks)
-        return await self.then(callback).aenqueue_on_commit(**callbacks)
+        step = self._followed_by(callback)
+        return await Sendable.aenqueue_on_commit(
+            step, on_error=on_error, on_complete=on_complete, on_success=on_success
+        )
+
+    def _followed_by(self, callback: Step | None) -> Sendable:
+        return self if callback is None else self.then(callback)
 
 
 def chain(*steps: Step) -> Chain:
