@@ -8,6 +8,7 @@ import signal
 import socket
 import socketserver
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -129,7 +130,9 @@ def test_error_of_a_signal_handler_ends_the_requests_of_all_coroutines(redis_ser
 
     async def ask_until_raised() -> set[type]:
         found: set[type] = set()
+        deadline_at = time.monotonic() + 20
         while not raised:
+            assert time.monotonic() < deadline_at, "no signal arrived while buffer_updated read replies"
             requests = [connections.aclient().execute(Read("PING")) for _ in range(500)]
             replies = await asyncio.wait_for(asyncio.gather(*requests, return_exceptions=True), 20)
             found = {type(each) for each in replies}
