@@ -32,7 +32,8 @@ _ALB = re.compile(
     rf"(?:(?:https?|h2|grpcs?|wss?) )?(\d{{4}}-\d\d-\d\dT\d\d:\d\d):\d\d(?:\.\d+)?Z \S+ (\S+) \S+ (?:-?[\d.]+ ){{3}}"
     rf"(\d{{3}}) (?:\d{{3}}|-) \d+ \d+ {_QUOTED}(?: {_QUOTED})?"
 )
-_ORIGIN = re.compile(r"[a-z]+://[^/]*+")
+#: Scheme and host of a URL. Only at its start: a search at each position takes the square of a path's length.
+_ORIGIN = re.compile(r"\A[a-z]++://[^/?]*+")
 #: Fields before the time among which an address is looked for. The user is one of them, and may be any text.
 _MAX_FIELDS = 32
 #: Fields of JSON that contain a whole line: of Docker's log files, of journald, and of log shippers.
@@ -134,7 +135,7 @@ def _alb(line: bytes) -> LogEntry | None:
     if address is None or day is None:
         return None
     method, _, rest = request.partition(" ")
-    path = _ORIGIN.sub("", rest.partition(" ")[0], count=1)
+    path = _ORIGIN.sub("", rest.partition(" ")[0])
     return LogEntry(day, address, int(status), method, path, "", agent)
 
 

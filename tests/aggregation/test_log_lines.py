@@ -76,6 +76,11 @@ FULL = LogEntry(DAY, "8.8.8.8", 200, "GET", "/a?b", "-", "x")
             ALB.replace("/a?b HTTP", "/ HTTP").replace("200 -", "502 502"),
             FULL._replace(referrer="", status=502, path="/"),
         ),
+        (
+            ALB.replace("https://www.example.com:443/a?b", "/a?to=https://example.org/"),
+            FULL._replace(referrer="", path="/a?to=https://example.org/"),
+        ),
+        (ALB.replace("443/a?b", "443?b/c"), FULL._replace(referrer="", path="?b/c")),
         (json.dumps(TRAEFIK), FULL),
         (json.dumps(TRAEFIK | {"ClientHost": "8.8.8.8, 10.0.0.1", "DownstreamStatus": 499}), FULL._replace(status=499)),
         (json.dumps(TRAEFIK | {"StartUTC": None, "ClientHost": "", "ClientAddr": "8.8.8.8:1"}), FULL),
@@ -282,3 +287,7 @@ def test_format_that_was_chosen_refuses_other_lines() -> None:
 def test_long_line_is_parsed_in_linear_time() -> None:
     assert parse_line((COMMON + ' "' + "\\\\" * 30_000).encode()) is not None
     assert parse_line(('8.8.8.8 - - [10/Oct/2026:13:55:36 +0000] "' + "a" * 60_000).encode()) is None
+    path = "a" * 60_000
+    assert parse_line(ALB.replace("https://www.example.com:443/a?b", path).encode()) == FULL._replace(
+        referrer="", path=path
+    )
