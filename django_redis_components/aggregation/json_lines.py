@@ -16,6 +16,7 @@ class JsonFields(NamedTuple):
 
     Attributes:
         request: "GET /a HTTP/1.1", for formats without a separate method or path.
+        error_logger: start of the names of loggers whose lines repeat a request that the access log has too.
     """
 
     time: tuple[str, ...]
@@ -26,6 +27,7 @@ class JsonFields(NamedTuple):
     referrer: tuple[str, ...]
     agent: tuple[str, ...]
     request: tuple[str, ...] = ()
+    error_logger: str = ""
 
 
 #: The formats in JSON, by name.
@@ -48,6 +50,7 @@ JSON_FORMATS = {
         path=("request.uri",),
         referrer=("request.headers.Referer",),
         agent=("request.headers.User-Agent",),
+        error_logger="http.log.error",
     ),
     "traefik": JsonFields(
         time=("StartUTC", "StartLocal", "time"),
@@ -59,8 +62,6 @@ JSON_FORMATS = {
         agent=("request_User-Agent",),
     ),
 }
-#: The logger of a line of Caddy, and those whose lines repeat a request that the access log has too.
-_LOGGER, _CADDY_ERRORS = ("logger",), "http.log.error"
 #: Caddy writes 0 for a request without a response, such as one of a WebSocket or one that was aborted.
 _STATUS = re.compile(r"[0-9]{3}|0")
 
@@ -77,7 +78,9 @@ def json_object(line: bytes) -> dict[str, Any]:
 def json_entry(data: dict[str, Any], fields: JsonFields) -> LogEntry | None:
     """Return the request of an object in a format; None if it is none."""
     address = _first(data, fields.address)
-    if not isinstance(address, str) or _text(data, _LOGGER).startswith(_CADDY_ERRORS):
+    if not isinstance(address, str):
+        return None
+    if fields.error_logger and _text(data, ("logger",)).startswith(fields.error_logger):
         return None
     day, status = local_day(_first(data, fields.time)), _text(data, fields.status)
     if day is None or not _STATUS.fullmatch(status):

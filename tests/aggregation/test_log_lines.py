@@ -91,6 +91,7 @@ FULL = LogEntry(DAY, "8.8.8.8", 200, "GET", "/a?b", "-", "x")
         (json.dumps(NGINX | {"remote_addr": "8.8.8.8:4711"}), FULL),
         (json.dumps(NGINX | {"remote_addr": "8.8.8.8, 10.0.0.1"}), FULL),
         (json.dumps(NGINX | {"remote_addr": "unix:"}), FULL._replace(address="unix:")),
+        (json.dumps(NGINX | {"logger": "http.log.error"}), FULL),
         (json.dumps(CADDY), FULL),
         (json.dumps(CADDY | {"status": 0}), FULL._replace(status=0)),
         (json.dumps(CADDY | {"request": CADDY_WITHOUT_IP | {"remote_addr": "8.8.8.8:4711"}}), FULL),
