@@ -166,6 +166,14 @@ def test_paths_are_counted_without_their_queries(redis_server: Store, tmp_path: 
     assert visits().totals(DAYS[0]) == {"/items/7/": 3, "-": 1}
 
 
+def test_paths_without_queries_are_not_added_to_counts_of_whole_paths(redis_server: Store, tmp_path: Path) -> None:
+    log = write_log(tmp_path / "access.log", 50)
+    LogAggregator("visits-path", key=lambda entry: entry.path, key_name="LogEntry.path").add_file(log)
+
+    with pytest.raises(CommandError, match=r"counts by 'LogEntry.path', and not by 'LogEntry.path_without_query'"):
+        aggregate(log, "--by", "path")
+
+
 @pytest.mark.parametrize("processes", [1, 2])
 def test_file_that_cannot_be_read_to_its_end_is_exit_code_1(
     processes: int, redis_server: Store, tmp_path: Path
@@ -287,7 +295,7 @@ def test_other_key_under_the_same_name_is_refused(processes: int, redis_server: 
 
     for file in (other, log):  # all lines of the second one are marked as counted
         with pytest.raises(
-            CommandError, match=r"counts by 'LogEntry.path', and not by 'LogEntry.status'. Nothing was counted."
+            CommandError, match=r"counts by 'LogEntry.path_without_query', and not by 'LogEntry.status'. Nothing was counted."
         ) as raised:
             aggregate(file, "--by", "status", "--name", "x", "--processes", processes)
         assert raised.value.returncode == 1

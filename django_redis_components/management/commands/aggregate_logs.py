@@ -120,6 +120,7 @@ class _Path(_Field):
 
     def __init__(self) -> None:
         super().__init__("path")
+        self.__qualname__ = "path_without_query"  # earlier counts of `LogEntry.path` may have queries
 
     def __call__(self, entry: LogEntry) -> str:
         return entry.path.partition("?")[0]
