@@ -135,9 +135,12 @@ class LogFile:
         return next(self.lines(offset), None) is None
 
     def line_at(self, offset: int) -> bytes:
-        """Return the start of the line at an offset, without null bytes before it. See `has` for damaged files."""
+        """Return the line at an offset, without null bytes before it, and of one that is too long the start.
+
+        See `has` for damaged files.
+        """
         try:
-            return self._content.read_at(offset, WINDOW_BYTES).lstrip(b"\0").partition(b"\n")[0]
+            return self._content.read_at(offset, MAX_LINE_BYTES).lstrip(b"\0").partition(b"\n")[0]
         except LogDamaged as exc:
             self.error = str(exc)
             return b""

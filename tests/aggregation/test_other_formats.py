@@ -86,6 +86,16 @@ def test_file_of_another_format_is_refused_by_its_name(redis_server: Store, tmp_
     assert (visits.add_file(log).lines, visits.add_file(log).looks_like) == (20, "")
 
 
+def test_format_of_long_lines_is_recognized(redis_server: Store, tmp_path: Path) -> None:
+    log, pages = tmp_path / "access.log", LogAggregator("pages", key=lambda entry: entry.path)
+    line = {"http_user_agent": "x" * 60_000, "remote_addr": "8.8.8.8", "msec": "1791640536", "status": 200}
+    log.write_text(f"{json.dumps(line)}\n" * 5)
+
+    report = pages.add_file(log, format="caddy")
+
+    assert (report.uncounted, report.looks_like) == (5, "another format, which is read without --format")
+
+
 def test_file_in_utf_16_is_refused_by_its_name(places: IpLookup, tmp_path: Path) -> None:
     log = tmp_path / "access.log"
     for encoding in ("utf-16", "utf-16-be", "utf-16-le"):
