@@ -118,10 +118,10 @@ class LogBatch:
 
     Attributes:
         lines, bad: number of lines that are requests with what the key needs, and of others.
-        unknown: number of lines whose place is unknown, once places were looked up.
+        unknown: number of lines whose place is unknown, after `place`.
         examples: offsets of the first bad lines.
         counts: number of requests by day and key.
-        addresses: number of requests by day and address, for addresses whose key is not known yet.
+        addresses: number of requests by day and address, for addresses whose place is not known before `place`.
     """
 
     __slots__ = ("_key", "_needs_address", "_places", "addresses", "bad", "counts", "examples", "lines", "unknown")
@@ -148,6 +148,17 @@ class LogBatch:
             self.lines += 1
             self._count(entry)
 
+    def place(self, texts: dict[str, str]) -> None:
+        """Count the requests of addresses by their places, and those of unknown ones.
+
+        Args:
+            texts: keys by address.
+        """
+        for (day, address), count in self.addresses.items():
+            self.counts[day, texts[address]] += count
+        self.addresses.clear()
+        self.unknown = sum(count for (_, key), count in self.counts.items() if key == UNKNOWN.country)
+
     def _count(self, entry: LogEntry) -> None:
         if self._places is not None:
             self.addresses[entry.day, entry.address] += 1
@@ -159,27 +170,11 @@ class LogBatch:
         return len(self.counts) + len(self.addresses) >= MAX_COUNTS or self.lines + self.bad >= MAX_LINES
 
 
-def unknown_lines(batch: LogBatch, texts: dict[str, str]) -> int:
-    """Return the number of lines of a batch of places whose place is unknown. See `flat`."""
-    known = sum(count for (_, key), count in batch.counts.items() if key != UNKNOWN.country)
-    return (
-        batch.lines
-        - known
-        - sum(count for (_, address), count in batch.addresses.items() if texts[address] != UNKNOWN.country)
-    )
-
-
-def flat(batch: LogBatch, texts: dict[str, str]) -> Sequence[str | int]:
-    """Return day, key and count of each, grouped by day.
-
-    Args:
-        texts: keys by address.
-    """
+def flat(batch: LogBatch) -> Sequence[str | int]:
+    """Return day, key and count of each, grouped by day."""
     merged: Counter[tuple[str, str]] = Counter()
     for (day, key), count in batch.counts.items():
         merged[day_stamp(day), key_name(key)] += count
-    for (day, address), count in batch.addresses.items():
-        merged[day_stamp(day), key_name(texts[address])] += count
     return [part for (day, key), count in sorted(merged.items()) for part in (day, key, count)]
 
 

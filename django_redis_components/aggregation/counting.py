@@ -16,7 +16,6 @@ from django_redis_components.aggregation.batches import (
     PlaceKey,
     flat,
     texts_of,
-    unknown_lines,
 )
 from django_redis_components.aggregation.cursor import LineCursor, Parse
 from django_redis_components.aggregation.exceptions import KeyMismatch, LogFileChanged
@@ -179,10 +178,9 @@ class FileCounter:
         self, identity: FileIdentity, segment: int, before: Mark | None, mark: Mark, batch: LogBatch
     ) -> Flow[bool]:
         """Count and mark a batch; return whether the segment was counted up to it before."""
-        options, log, texts = self._options, self._log, dict[str, str]()
+        options, log = self._options, self._log
         if isinstance(options.key, PlaceKey):
-            texts = yield from texts_of(options.key, (address for _, address in batch.addresses))
-            batch.unknown = unknown_lines(batch, texts)
+            batch.place((yield from texts_of(options.key, (address for _, address in batch.addresses))))
         reply: int | bytes = yield FLUSH(
             base=options.base,
             file=identity.id,
@@ -197,7 +195,7 @@ class FileCounter:
             bad=batch.bad,
             max_keys=options.max_keys,
             ttl_ms=to_ms(conf.settings().aggregation.ttl_s, "ttl_s"),
-            counts=flat(batch, texts),
+            counts=flat(batch),
         )
         if isinstance(reply, bytes):
             raise KeyMismatch(options.aggregator, options.key_name, reply.decode())

@@ -295,7 +295,8 @@ def test_other_key_under_the_same_name_is_refused(processes: int, redis_server: 
 
     for file in (other, log):  # all lines of the second one are marked as counted
         with pytest.raises(
-            CommandError, match=r"counts by 'LogEntry.path_without_query', and not by 'LogEntry.status'. Nothing was counted."
+            CommandError,
+            match=r"counts by 'LogEntry.path_without_query', and not by 'LogEntry.status'. Nothing was counted.",
         ) as raised:
             aggregate(file, "--by", "status", "--name", "x", "--processes", processes)
         assert raised.value.returncode == 1
