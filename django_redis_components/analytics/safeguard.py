@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from redis.exceptions import RedisError
+from redis.exceptions import ClusterDownError, RedisError
 
 from django_redis_components.core.circuit_breaker import CircuitBreaker, breaker_for
+from django_redis_components.core.client.exceptions import SlotMigrating
 from django_redis_components.core.client.page_clients import is_outage
 from django_redis_components.core.exceptions import ConfigurationError, Interruption, UnsupportedServer
 from django_redis_components.core.guarded_logger import guarded_logger
@@ -28,7 +29,8 @@ class Safeguard:
     """Suppress errors of counting and pause it while Redis is unavailable or slow (see `core.circuit_breaker`)."""
 
     def __init__(self) -> None:
-        #: Limits the log, and is the breaker while the settings are invalid, so that there is no connection.
+        #: Limits the log, pauses counting after a wait for a Cluster slot, and is the breaker while the settings are
+        #: invalid, so that there is no connection.
         self._own = CircuitBreaker()
 
     def reset(self) -> None:
@@ -37,7 +39,8 @@ class Safeguard:
 
     def allows_attempt(self) -> bool:
         """Return whether to send a request. After a failure, one caller may try every OPEN_S seconds."""
-        return self._breaker.allows_request(OPEN_S)
+        breaker = self._breaker
+        return self._own.allows_request(OPEN_S) and (breaker is self._own or breaker.allows_request(OPEN_S))
 
     @contextmanager
     def suppress_errors(self, what: str) -> Iterator[None]:
@@ -56,8 +59,11 @@ class Safeguard:
                 self._breaker.record_failure(OPEN_S, reason=exc)
             elif isinstance(exc, RedisError):  # a server that refuses a write answers: other components go on
                 self._breaker.record_success()
+                if isinstance(exc, SlotMigrating | ClusterDownError):  # the next request would wait as long
+                    self._own.record_failure(OPEN_S, reason=exc)
             self._log(what, exc)
         else:
+            self._own.record_success()
             self._breaker.record_success()
             if self._breaker.retry_after_s() and self._own.should_log(LOG_EVERY_S):
                 logger.warning("Redis is slow, some %s are not counted.", what)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from redis.exceptions import ConnectionError, OutOfMemoryError, ReadOnlyError, ResponseError
+from redis.exceptions import ClusterDownError, ConnectionError, OutOfMemoryError, ReadOnlyError, ResponseError
 
 from django_redis_components.analytics import safeguard
 from django_redis_components.analytics.safeguard import Safeguard
 from django_redis_components.core.circuit_breaker import breaker_for
+from django_redis_components.core.client.exceptions import SlotMigrating
 from django_redis_components.core.exceptions import UnsupportedServer
 
 
@@ -62,6 +63,26 @@ def test_error_reply_pauses_nothing_that_reads(error: Exception) -> None:
 
     assert guard.allows_attempt()
     assert not breaker_for("default").is_open
+
+
+@pytest.mark.parametrize("error", [SlotMigrating(7, 1.0, "here"), ClusterDownError("The nodes disagree.")])
+def test_wait_for_a_slot_pauses_counting_and_nothing_else(error: Exception) -> None:
+    guard = Safeguard()
+
+    fail(guard, error)
+
+    assert not guard.allows_attempt()
+    assert not breaker_for("default").is_open
+
+
+def test_success_ends_the_pause_after_a_wait_for_a_slot() -> None:
+    guard = Safeguard()
+    fail(guard, SlotMigrating(7, 1.0, "here"))
+
+    with guard.suppress_errors("page views"):
+        pass
+
+    assert [guard.allows_attempt(), guard.allows_attempt()] == [True, True]
 
 
 def test_other_errors_do_not_pause_attempts(caplog: pytest.LogCaptureFixture) -> None:

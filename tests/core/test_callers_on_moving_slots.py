@@ -131,6 +131,7 @@ def test_page_view_is_dropped_after_a_short_wait(
         with safeguard.SAFEGUARD.suppress_errors("page views"):
             PageViews().hit("/")
 
+    assert not safeguard.SAFEGUARD.allows_attempt()
     assert "page views are not counted: Slot" in caplog.text
     assert PageViews().top() == [("/", 1)]
 
