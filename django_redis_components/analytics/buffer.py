@@ -133,7 +133,7 @@ class ViewBuffer(Collector):
 
     name = "page-views"
     logger = guarded_logger("django_redis_components.analytics")
-    warning = "Redis is unavailable, page views are kept in the process: %s"
+    warning = "Page views are kept in the process until Redis counts them: %s"
 
     def reset(self) -> None:
         """See the base class."""
@@ -194,7 +194,7 @@ class ViewBuffer(Collector):
                 self._log_error(exc)
                 return False
             reason = (
-                f"Redis was unavailable for {age_s / 3_600:.0f} hours, at last" if may_succeed else "Redis refuses them"
+                f"Redis has not counted them for {age_s / 3_600:.0f} hours" if may_succeed else "Redis refuses them"
             )
             self.logger.error("%d page views of site %r are lost, %s: %s", sum(batch.values()), site, reason, exc)
         except Exception:

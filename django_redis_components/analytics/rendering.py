@@ -17,6 +17,7 @@ from django_redis_components.analytics.year_calendar import SIZE, YearCalendar, 
 from django_redis_components.core.arguments import check_int, short_repr
 from django_redis_components.core.circuit_breaker import should_log_failure
 from django_redis_components.core.client import connections
+from django_redis_components.core.client.page_clients import cause_of
 from django_redis_components.core.exceptions import UnsupportedServer
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import run
@@ -50,7 +51,7 @@ def read_calendar(user_id: UserId, name: str, year: int | None, days: Sequence[b
             days = run(client, year_flow(sign_ins, user_id, shown_year))
         except (RedisError, UnsupportedServer, TimeoutError) as exc:
             if should_log_failure("calendar of sign-ins"):
-                logger.warning("Redis is unavailable, the calendar of sign-ins is not shown: %s", exc)
+                logger.warning("%s, the calendar of sign-ins is not shown: %s", cause_of(exc), exc)
             return None
     return year_calendar(shown_year, days, today, subject=f"{sign_ins.name}:{user_id}")
 

@@ -9,7 +9,7 @@ from redis.exceptions import ClusterDownError, RedisError
 
 from django_redis_components.core.circuit_breaker import CircuitBreaker, breaker_for
 from django_redis_components.core.client.exceptions import SlotMigrating
-from django_redis_components.core.client.page_clients import is_outage
+from django_redis_components.core.client.page_clients import cause_of, is_outage
 from django_redis_components.core.exceptions import ConfigurationError, Interruption, UnsupportedServer
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.settings import conf
@@ -93,7 +93,7 @@ class Safeguard:
         if not self._own.should_log(LOG_EVERY_S):
             return
         if isinstance(error, RedisError | UnsupportedServer):
-            logger.warning("Redis is unavailable, %s are not counted: %s", what, error)
+            logger.warning("%s, %s are not counted: %s", cause_of(error), what, error)
         elif isinstance(error, TimeoutError):
             logger.warning("Redis did not answer in time, %s are not counted.", what)
         elif isinstance(error, ConfigurationError):

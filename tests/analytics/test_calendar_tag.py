@@ -132,6 +132,19 @@ def test_unavailable_redis_is_a_note_and_a_log_line(caplog: pytest.LogCaptureFix
     assert "Redis is unavailable, the calendar of sign-ins is not shown: " in caplog.text
 
 
+def test_refused_read_is_a_note_and_a_log_line(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
+    SignIns("default").sign_in(7)
+    written = redis_server.keys()
+    for key in written:
+        redis_server.raw.delete(key)
+        redis_server.raw.lpush(key, "written by another program")
+
+    html = render("{% sign_in_calendar 7 %}")
+
+    assert "Sign-ins are not available at the moment." in html
+    assert "Redis refused the request, the calendar of sign-ins is not shown: WRONGTYPE" in caplog.text
+
+
 @pytest.mark.parametrize("year", [2019, 2100, 0])
 def test_year_out_of_range_raises(redis_server: Store, year: int) -> None:
     with pytest.raises(ValueError, match=r"^year=\d+: expected an integer from 2020 to 2099\.$"):

@@ -111,6 +111,14 @@ def test_one_line_per_minute_is_logged(caplog: pytest.LogCaptureFixture, monkeyp
     assert len(caplog.records) == 3
 
 
+def test_error_reply_is_logged_as_a_refusal(caplog: pytest.LogCaptureFixture) -> None:
+    fail(Safeguard(), OutOfMemoryError("OOM command not allowed"))
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "Redis refused the request, page views are not counted: OOM command not allowed"
+    ]
+
+
 def test_cancellation_is_not_suppressed() -> None:
     with pytest.raises(asyncio.CancelledError):
         fail(Safeguard(), asyncio.CancelledError())

@@ -117,3 +117,9 @@ def is_outage(error: object) -> bool:
     return isinstance(error, ConnectionError | TimeoutError | UnsupportedServer) and not isinstance(
         error, SlotMigrating
     )
+
+
+def cause_of(error: Exception) -> str:
+    """Return the start of the log line about a failed request: Redis did not answer it, or refused it."""
+    refused = isinstance(error, RedisError) and not is_outage(error)
+    return "Redis refused the request" if refused else "Redis is unavailable"
