@@ -74,10 +74,10 @@ def open_body(body: bytes, decode: Callable[[bytes], Any] = unpack) -> list[Any]
 
 
 def without_text(exc: BaseException) -> BaseException:
-    """Return an exception of the same name and traceback, without the text, the cause and the notes of the original."""
-    module, name = class_module(type(exc)), class_name(type(exc))
-    names = {"__module__": module, "__qualname__": name}
-    hidden: BaseException = type(name.rpartition(".")[2], (Exception,), names)(HIDDEN_TEXT)
+    """Return an exception with qualified name and traceback of the original, without its text, cause and notes."""
+    # Only the qualified name may be any text, as with null characters.
+    names = {"__module__": class_module(type(exc)), "__qualname__": class_name(type(exc))}
+    hidden: BaseException = type("HiddenError", (Exception,), names)(HIDDEN_TEXT)
     return hidden.with_traceback(traceback_of(exc))
 
 

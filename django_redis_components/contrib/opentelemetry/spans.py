@@ -12,7 +12,7 @@ from opentelemetry.propagate import extract, inject
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
 
 import django_redis_components
-from django_redis_components.core.exception_text import safe_text
+from django_redis_components.core.exception_text import class_module, class_name, class_path, safe_text
 from django_redis_components.core.exceptions import TaskDelayed
 from django_redis_components.taskqueue.exceptions import TaskCancelled, TaskInterrupted
 from django_redis_components.taskqueue.guarded_logger import logger
@@ -145,10 +145,10 @@ def _record(span: Span, exc: BaseException, *, is_sealed: bool) -> None:
     if is_sealed:
         exc = without_text(exc)
     span.set_attribute("error.type", _name_of(type(exc)))
-    span.set_status(Status(StatusCode.ERROR, f"{type(exc).__name__}: {safe_text(exc)}"))
+    span.set_status(Status(StatusCode.ERROR, f"{class_name(type(exc)).rpartition('.')[2]}: {safe_text(exc)}"))
     span.record_exception(exc)  # last: it formats the exception, which may raise
 
 
 def _name_of(kind: type[BaseException]) -> str:
     """Return the name as OpenTelemetry writes it into the event of an exception."""
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    return class_name(kind) if class_module(kind) == "builtins" else class_path(kind)

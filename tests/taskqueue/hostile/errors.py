@@ -98,6 +98,15 @@ class ModuleError(Exception):
     __module__ = 17  # type: ignore[assignment]
 
 
+def named(name: str) -> type[Exception]:
+    """Return a class with any text as its qualified name, as libraries give it to generated classes."""
+    return type("Generated", (Exception,), {"__qualname__": name})
+
+
+NullError = named("Null\0Error")
+LoneSurrogateError = named("Lone\udcffError")
+
+
 def chained() -> BaseException:
     """A chain of causes that is longer than any program's."""
     error = ValueError("first")
@@ -135,6 +144,8 @@ KINDS: dict[str, Callable[[], BaseException]] = {
     "subclass of str": SubclassTextError,
     "nameless": NamelessError,
     "module": ModuleError,
+    "null in name": NullError,
+    "surrogate in name": LoneSurrogateError,
     "chained": chained,
     "group": nested_group,
     "surrogate": lambda: ValueError("\udcff" * 10),
