@@ -54,8 +54,7 @@ def register(name: str, task: Registered, aliases: Sequence[str] = ()) -> None:
         present = tasks.get(each)
         if present is None or (present.name, _origin(present)) == (name, _origin(task)):
             continue
-        before = _sources.get(present.name)
-        is_reloaded = source is not None and before is not None and before is not source
+        is_reloaded = _is_reload(_sources.get(present.name), source)
         if not (is_reloaded and getattr(present.func, "__module__", None) == module):
             raise InvalidTask(
                 f"Two functions have the name {each!r}: {_holder(present, each)} and {_holder(task, each)}."
@@ -110,6 +109,13 @@ def autodiscover() -> None:
 
 def _holder(task: Registered, name: str) -> str:
     return _origin(task) if task.name == name else f"{_origin(task)} (alias of {task.name})"
+
+
+def _is_reload(before: CodeType | None, source: CodeType | None) -> bool:
+    """Return whether the code of a module is that of a further execution of the same file."""
+    if before is None or source is None or before is source:
+        return False
+    return before.co_filename == source.co_filename  # another folder may have a module of this name
 
 
 def _source_of(task: Registered) -> CodeType | None:

@@ -184,6 +184,22 @@ def test_two_functions_of_one_name_in_a_reloaded_module_raise(module: Any) -> No
         importlib.reload(found)
 
 
+def test_module_of_the_same_name_in_another_folder_is_no_reload(
+    module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "from django_redis_components.taskqueue import task\n@task\ndef send(): ...\n"
+    module("doubled", text)
+    importlib.import_module("doubled")
+    module("doubled", text, folder="other")
+    del sys.modules["doubled"]
+    monkeypatch.syspath_prepend(tmp_path / "other")
+
+    with pytest.raises(
+        InvalidTask, match=r"^Two functions have the name 'doubled\.send': .*doubled\.py:2 and .*other/doubled\.py:2\.$"
+    ):
+        importlib.import_module("doubled")
+
+
 def test_an_error_in_a_tasks_module_is_raised(module: Any, settings: Any) -> None:
     module("__init__", "", folder="broken_app")
     module("tasks", "raise LookupError('in the middle of it')", folder="broken_app")
