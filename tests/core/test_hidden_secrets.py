@@ -14,6 +14,7 @@ from django_redis_components import checks
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.settings import conf
+from django_redis_components.core.settings.secrets import mask_credentials
 
 SECRET = "s3cret-0123456789"
 CACHES = {"default": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": "redis://127.0.0.1:1/0"}}
@@ -69,6 +70,29 @@ def test_section_that_is_text_is_hidden(given: dict[str, Any]) -> None:
 
     assert texts
     assert [text for text in texts if SECRET in text] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("redis://u:p@h/0", "redis://***@h/0"),
+        ("redis://u:p w'\"/@x@h", "redis://***@h"),
+        ("a//b c@d //e", "a//***@d //e"),
+        ("u@h //x", "u@h //x"),
+        ("u:p@h:6379", "***@h:6379"),
+        ("'u:p@q@h' and x/v:w@i", "'***@h' and x/***@i"),
+        ("u@h:1", "u@h:1"),
+        ("h?Password=x&db=1&my_token_2=y&db=2", "h?Password=***&db=1&my_token_2=***&db=2"),
+        ("h?db=password", "h?db=password"),
+    ],
+)
+def test_credentials_of_urls_are_masked(text: str, masked: str) -> None:
+    assert mask_credentials(text) == masked
+
+
+@pytest.mark.parametrize("part", [":", ":a", "//", "?pas", "@", ":@ "])
+def test_credentials_of_a_long_text_are_masked_in_linear_time(part: str) -> None:
+    assert SECRET not in mask_credentials(f"u:{SECRET}@h {part * 50_000}")
 
 
 def test_alias_of_a_cache_is_shown() -> None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 
-#: User name and password of a URL, to the last ``@``: a password may contain spaces, quotes and ``@``.
-_CREDENTIALS = re.compile(r"//.*@", re.DOTALL)
-#: The same before a host without a scheme.
-_LOGIN = re.compile(r"[^\s'\"/]*:[^\s'\"/]*@")
+#: A word that may begin with a user name and a password, before a host without a scheme.
+_WORD = re.compile(r"[^\s'\"/]++")
 #: A password in the query of a URL, also under a name that is written wrongly.
-_QUERY = re.compile(r"([?&]\w*(?:pas|secret|token)\w*=)[^&\s'\"]*", re.IGNORECASE)
+_QUERY = re.compile(r"([?&](?=\w*?(?:pas|secret|token))\w++=)[^&\s'\"]*+", re.IGNORECASE)
 
 
 class Secret(str):
@@ -35,5 +33,20 @@ class Hidden:
 
 
 def mask_credentials(text: str) -> str:
-    """Return a text without the user names and passwords of the URLs in it, also of those without a scheme."""
-    return _QUERY.sub(r"\1***", _LOGIN.sub("***@", _CREDENTIALS.sub("//***@", text)))
+    """Return a text without the user names and passwords of the URLs in it, also of those without a scheme.
+
+    Each step takes time in proportion to the length of the text, which may be anything.
+    """
+    return _QUERY.sub(r"\1***", _WORD.sub(_without_login, _without_credentials(text)))
+
+
+def _without_credentials(text: str) -> str:
+    """Hide the user name and password of a URL, to the last ``@``: a password may have spaces, quotes and ``@``."""
+    before, _, rest = text.partition("//")
+    _, at, host = rest.rpartition("@")
+    return f"{before}//***@{host}" if at else text
+
+
+def _without_login(word: re.Match[str]) -> str:
+    login, _, host = word[0].rpartition("@")
+    return f"***@{host}" if ":" in login else word[0]
