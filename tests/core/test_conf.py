@@ -285,13 +285,20 @@ def top_level() -> list[str]:
     return [field.name for field in dataclasses.fields(sections.Settings)]
 
 
-@pytest.mark.parametrize("value", [None, [], "redis://user:secret@host"])
+@pytest.mark.parametrize("value", [None, "redis://user:secret@host"])
 def test_setting_must_be_a_dict(value: Any) -> None:
     shown = repr(value).replace("user:secret", "***")
 
     assert mistakes(value) == [f"REDIS_COMPONENTS = {shown}: expected a dict."]
     assert mistakes({"GEOIP": value}) == [f'REDIS_COMPONENTS["GEOIP"] = {shown}: expected a dict.']
     assert mistakes({"CONNECTIONS": value}) == [f'REDIS_COMPONENTS["CONNECTIONS"] = {shown}: expected a dict.']
+
+
+def test_value_in_place_of_a_dict_is_shown_if_no_secret_belongs_into_it() -> None:
+    assert mistakes({"GEOIP": [7]}) == ['REDIS_COMPONENTS["GEOIP"] = [7]: expected a dict.']
+    assert mistakes([7]) == ["REDIS_COMPONENTS = '***': expected a dict."]
+    assert mistakes({"MONITORING": {7}}) == ["REDIS_COMPONENTS[\"MONITORING\"] = '***' of type set: expected a dict."]
+    assert mistakes({"MONITORING": None}) == ['REDIS_COMPONENTS["MONITORING"] = None: expected a dict.']
 
 
 def test_error_shows_a_url_without_its_password() -> None:

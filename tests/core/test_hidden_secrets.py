@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -32,16 +33,19 @@ CONNECTIONS: list[dict[str, Any]] = [
     {"URL": f"redis://h?pasword={SECRET}"},
     {"URL": f"redis://u:{SECRET}@h:port"},
 ]
-#: Whole sections that are text, though a secret belongs into them.
-SECTIONS: list[dict[str, Any]] = [
+#: What may be in the place of a dict with a secret.
+LISTS: list[Any] = [[SECRET], (SECRET,), {SECRET}, [{"PASSWORD": SECRET}], [("TOKEN", SECRET)], deque([SECRET])]
+#: Wrong values of whole sections, though a secret belongs into them; and of all settings.
+SECTIONS: list[Any] = [
     {name: value}
     for name in ("MONITORING", "TASKQUEUE", "NOTIFICATIONS")
-    for value in (SECRET, SECRET.encode(), f"redis://h?password={SECRET}")
+    for value in (SECRET, SECRET.encode(), f"redis://h?password={SECRET}", *LISTS)
 ]
 SECTIONS.append({"CONNECTIONS": f"redis://h?password={SECRET}"})
+SECTIONS += [given for value in LISTS for given in (value, {"CONNECTIONS": value}, {"CONNECTIONS": {"default": value}})]
 
 
-def shown_texts(given: dict[str, Any]) -> Iterator[str]:
+def shown_texts(given: Any) -> Iterator[str]:
     """Yield what people see of wrong settings: the checks, errors, and the variables of a debug page."""
     with override_settings(REDIS_COMPONENTS=given):
         yield from (str(each.msg) for each in checks.check_settings() + checks.check_connections())
@@ -65,7 +69,7 @@ def test_connection_with_a_secret_in_the_wrong_place_hides_it(entry: dict[str, A
 
 
 @pytest.mark.parametrize("given", SECTIONS, ids=str)
-def test_section_that_is_text_is_hidden(given: dict[str, Any]) -> None:
+def test_section_that_is_no_dict_is_hidden(given: Any) -> None:
     texts = list(shown_texts(given))
 
     assert texts

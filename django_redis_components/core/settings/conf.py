@@ -75,7 +75,7 @@ def key_of(field: dataclasses.Field[Any]) -> str:
 def _build(errors: _Errors) -> sections.Settings:
     given = getattr(django_settings, SETTING, {})
     if not isinstance(given, Mapping):
-        errors.append(_error(SETTING, given, "a dict"))
+        errors.append(_error(SETTING, _without_content(given), "a dict"))
         return sections.Settings()
     return _section(sections.Settings, given, SETTING, errors)
 
@@ -96,9 +96,9 @@ def _value(field: dataclasses.Field[Any], value: Any, path: str, errors: _Errors
         if kind in field.metadata:
             if isinstance(value, Mapping):
                 return build(field.metadata[kind], value, path, errors)
-            # What should be in the section may be there in its place.
-            is_hidden = kind == "section" and isinstance(value, str | bytes) and _has_secret(field.metadata[kind])
-            errors.append(_error(path, Hidden(value) if is_hidden else value, "a dict"))
+            if _has_secret(field.metadata[kind]):
+                value = _without_content(value, is_section=kind == "section")
+            errors.append(_error(path, value, "a dict"))
             return _default(field)
     problem = field.metadata["check"](value) or (errors.strict and field.metadata["strict"](value))
     if problem:
@@ -112,6 +112,15 @@ def _has_secret(kind: type[Any]) -> bool:
     return any(field.metadata.get("is_secret") for field in dataclasses.fields(kind))
 
 
+def _without_content(value: Any, *, is_section: bool = False) -> Any:
+    """Return what is in the place of a dict with secrets, for an error: it may have what belongs into the dict.
+
+    Text is usually the URL of a connection, whose credentials are hidden later; in the place of a section it is not.
+    """
+    is_shown = value is None or (isinstance(value, str) and not is_section)
+    return value if is_shown else Hidden(value)
+
+
 def _table(kind: type[Any], value: Mapping[str, Any], path: str, errors: _Errors) -> dict[str, Any]:
     rows = {}
     if not value:
@@ -122,7 +131,7 @@ def _table(kind: type[Any], value: Mapping[str, Any], path: str, errors: _Errors
         if problem:
             errors.append(f"{path} has the key {name!r}: expected {problem}.")
         elif not isinstance(row, Mapping):
-            errors.append(_error(row_path, row, kind.EXPECTED))
+            errors.append(_error(row_path, _without_content(row), kind.EXPECTED))
         else:
             before = len(errors)
             rows[name] = _section(kind, row, row_path, errors)
