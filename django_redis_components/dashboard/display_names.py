@@ -14,7 +14,7 @@ from typing import Any, Literal
 from django.db import connections
 from django.utils.module_loading import import_string
 
-from django_redis_components.core.circuit_breaker import CircuitBreaker
+from django_redis_components.core.circuit_breaker import should_log_failure
 from django_redis_components.core.exception_text import safe_repr
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.settings import conf
@@ -32,9 +32,6 @@ MAX_CALLS = 4
 MAX_NAME = 80
 
 _free_calls = threading.BoundedSemaphore(MAX_CALLS)
-#: Limits the log.
-log_limit = CircuitBreaker()
-conf.on_change(log_limit.reset)
 
 
 class Names:
@@ -114,7 +111,7 @@ def _run(path: str, kind: Kind, ids: list[str], found: dict[str, str]) -> None:
 
 def _warn(kind: Kind, text: str, *args: object) -> None:
     """Log a warning, once a minute for each kind: pages refresh every few seconds."""
-    if log_limit.should_log(topic=kind):
+    if should_log_failure(f"names of {kind}s"):
         logger.warning(text, *args)
 
 
