@@ -208,7 +208,7 @@ class TaskContext:
                 if is_due:
                     self._write_cursor()
         finally:
-            self._item = None
+            self._end_item(loop)
         self._write_cursor()
 
     async def _aiterate(self, loop: Loop) -> AsyncIterator[Any]:
@@ -227,7 +227,7 @@ class TaskContext:
                 if is_due:
                     await self._awrite_cursor()
         finally:
-            self._item = None
+            self._end_item(loop)
         await self._awrite_cursor()
 
     def _read_cursor(self) -> Flow[None]:
@@ -246,7 +246,7 @@ class TaskContext:
             cursor, self._is_pending = None, True  # written at once: this run may end before an item is done
         elif cursor is not None and cursor.loop > loop.number:
             return False
-        self._loop = loop
+        self._loop, self._item = loop, None
         if cursor is not None and cursor.loop == loop.number:
             loop.continue_at(cursor, self.task_result.id)
         return True
@@ -266,6 +266,11 @@ class TaskContext:
             )
         self._is_pending = True
         return loop.finish_item(position)
+
+    def _end_item(self, loop: Loop) -> None:
+        """Leave the last item of a loop. One that was left by `break` may end later, within an item of the next one."""
+        if self._loop is loop:
+            self._item = None
 
     def _check_stop(self) -> None:
         if self._run is not None and self._run.stop_asked:

@@ -62,6 +62,20 @@ def notify_first(context: TaskContext) -> str:
     return "added"
 
 
+@task(takes_context=True, max_attempts=2, backoff=0)
+async def notify_in_second_loop(context: TaskContext) -> str:
+    """Leave a loop, whose generator ends within an item of the next one, as the event loop may end it; fail then."""
+    first = context.aiterate(range(4))
+    async for number in first:
+        if number == 1:
+            break
+    async for number in context.aiterate(range(2)):
+        await first.aclose()  # type: ignore[attr-defined]
+        await context.flow.aadd(note.si("item"))
+        fail_once(context, "0", str(number))
+    return "added"
+
+
 def fail_once(context: TaskContext, fails_at: str, place: str) -> None:
     if context.attempt == 1 and fails_at == place:
         raise LookupError(place)
@@ -89,6 +103,12 @@ def test_equal_calls_of_several_items_are_added_once_for_each(
 
 def test_equal_calls_of_two_loops_are_added_once_for_each(redis_server: Store) -> None:
     run(notify_in_two_loops.s())
+
+    assert recorded == ["item"] * 2
+
+
+def test_loop_that_was_left_does_not_end_the_item_of_the_next_one(redis_server: Store) -> None:
+    run(notify_in_second_loop.s())
 
     assert recorded == ["item"] * 2
 
