@@ -101,6 +101,8 @@ class Metrics:
         wait_time: from ready (enqueued, due, or requeued) to the worker's lease.
         run_time: of the task function.
         tasks: by task name, most finished first; only for minutes.
+        not_run: those of the failed tasks that never ran: steps of a flow behind one that failed, and tasks that were
+            lost with too many workers.
     """
 
     queue: str
@@ -111,6 +113,7 @@ class Metrics:
     wait_time: Histogram
     run_time: Histogram
     tasks: list[TaskMetrics]
+    not_run: int = 0
 
     def per_minute(self) -> float:
         """Return the finished tasks per minute, averaged over the elapsed time."""
@@ -223,8 +226,9 @@ def _metrics(row: Sequence[Any], now_us: int, step: str, starts: Sequence[dateti
     for ago, data in zip(row[1::2], row[2::2], strict=True):
         intervals[-1 - ago] = Interval(starts[-1 - ago], _counts_of(data[: _OUTCOMES.size]))
     at = moment_of(now_us)
-    wait_time, run_time = total.wait_time(), total.run_time()
-    return Metrics(row[0].decode(), at, STEPS_S[step], intervals, total.counts(), wait_time, run_time, [])
+    counts, wait_time, run_time = total.counts(), total.wait_time(), total.run_time()
+    not_run = max(0, counts.runs - sum(wait_time.buckets))  # the wait of each run is counted
+    return Metrics(row[0].decode(), at, STEPS_S[step], intervals, counts, wait_time, run_time, [], not_run)
 
 
 @functools.lru_cache(maxsize=1_024)  # of many queues most minutes have one of a few
