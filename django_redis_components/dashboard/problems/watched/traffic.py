@@ -21,6 +21,7 @@ from django_redis_components.dashboard.problems.watched.check import WatchedChec
 from django_redis_components.taskqueue import Counts, Histogram, Interval, Metrics
 from django_redis_components.taskqueue.fields import Part
 from django_redis_components.taskqueue.stats.metrics import MAX_QUEUES, STEPS_S
+from django_redis_components.taskqueue.stats.packed_minutes import NONE, read_range
 from django_redis_components.taskqueue.stats.queue_stats import OVERVIEW_MINUTES, TaskQueueOverview, read_traffic
 
 #: Most queues with a problem whose metrics are stored. Of the others only the number is known.
@@ -35,12 +36,14 @@ def read(facts: ProblemFacts) -> Flow[dict[str, Any]]:
     Each is a list: name, seconds since the epoch, arrivals per minute or None, and of each minute with tasks how long
     ago it is, and its counts by outcome. Beside them is how many failed tasks never ran, by the name of the queue.
     """
-    overview, found, not_run = facts.queues, [], {}
+    overview, found = facts.queues, []
+    not_run: dict[str, int] = {}
     if overview is None:
         return {"queues": [], "more": 0}
     names = [queue.name for queue in overview.queues if queue.name not in overview.metrics]
+    packed = (yield from read_range(facts.shard)) if names else NONE
     for chunk in chunks(names, MAX_QUEUES):
-        metrics, arrivals = yield from read_traffic(facts.shard, chunk)
+        metrics, arrivals = yield from read_traffic(facts.shard, chunk, packed)
         part = _with_traffic(overview, metrics, arrivals)
         reported = {problem.queue for check in OF_TRAFFIC for problem in check(part)}
         found += [_stored(metrics[name], arrivals.get(name)) for name in chunk if name in reported]
