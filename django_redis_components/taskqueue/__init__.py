@@ -101,6 +101,8 @@ q:<queue>:task_names:<hour>   hash    task names with separate counters, to thei
 q:<queue>:errors              zset    fingerprints of errors by last occurrence in ms, 100     failed_ttl, poller
 q:<queue>:error:<print>       hash    an error group: count, times, tasks, failures by minute  failed_ttl
 rollup                        string  the last aggregated minute                               14 days
+packed_minutes:<number>       hash    queue and minute to its counters, of ten minutes of all    72 min
+packed                        hash    the minutes in these, by chunk of 500 queues             14 days
 history:<minutes>:<number>    string  counters of all queues together, aggregated by a poller  1 h to 92 days
 q:<queue>:purged_at           string  time of the last purge, in microseconds                  a week
 u:<digest>                    string  id of the task that holds a unique key                   the task, its time

@@ -235,6 +235,11 @@ class Key:
     rollup = "rollup"
     #: String ``<minutes>:<n>``: 32-bit counters of all queues together, of the nth bucket of 1, 10, 60 or 1440 minutes.
     history = "history"
+    #: Hash ``<n>``, the nth ten minutes: "queue:minute" -> the first 104 counters of a queue in one of its minutes
+    #: (stats/packed_minutes.py).
+    packed_minutes = "packed_minutes"
+    #: Hash by number of a chunk of queues: "first last" of the minutes in these hashes, without a gap.
+    packed = "packed"
     #: String: the latest hour that was added to the hours of task names. Of further chunks of queues by number.
     class_rollup = "class_rollup"
     #: Set by hour: the queues that were added to the hours of task names.
@@ -382,6 +387,8 @@ class Ttl:
     rollup_ms = 1_213_200_000
     #: Buckets of the history, by their length in minutes: as long as a range shows them, and two buckets more.
     history_1_ms = 3_720_000
+    #: Minutes of many queues by ten minutes: as long as a page shows them, and ten minutes more.
+    packed_minutes_ms = 4_320_000
     history_10_ms = 87_600_000
     history_60_ms = 612_000_000
     history_1440_ms = 7_948_800_000

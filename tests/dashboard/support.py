@@ -23,7 +23,7 @@ from django_redis_components.taskqueue.failure import describe
 from django_redis_components.taskqueue.shards import home
 from django_redis_components.taskqueue.states import OutcomeCounter
 from django_redis_components.taskqueue.stats.fingerprint import identify
-from django_redis_components.taskqueue.stats.metrics import SIZE
+from django_redis_components.taskqueue.stats.metrics import SIZE, Counts
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
 from tests.support import Store
@@ -252,9 +252,11 @@ def fields_of(response: Any) -> dict[str, str]:
 
 
 def write_minute(store: Store, queue: str, *, ago: int = 1, **events: int) -> None:
-    """Write the counters of a minute, by default of the last full one."""
+    """Write the counters of a minute, by default of the last full one. Each task that ran has waited for about 1 ms."""
     minute = now_ms(store) // 60_000 - ago
-    numbers = [events.get(name, 0) for name in OutcomeCounter.__members__] + [0] * (SIZE - len(OutcomeCounter))
+    counts = [events.get(name, 0) for name in OutcomeCounter.__members__]
+    numbers = [*counts, *[0] * (SIZE - len(counts))]
+    numbers[len(counts) + 1] = Counts(*counts).runs
     store.raw.set(f"{home().base}:q:{queue}:minute:{minute}", struct.pack(f">{SIZE}I", *numbers), ex=600)
 
 

@@ -290,7 +290,7 @@ def test_lost_data(site: Site) -> None:
     note.using(queue_name="mail").enqueue_many([((number,), {}) for number in range(30)])
     site.watcher.round()
     site.store.raw.flushall()
-    text = r"All data in Redis was deleted before [\d:]+, without a restart\. It held 30 tasks in 1 queue\."
+    text = r"All data in Redis was deleted before [\d:]+, not by a restart\. It held 30 tasks in 1 queue\."
 
     row = site.assert_reported("data_lost", text, severity="critical")
     assert "FLUSHALL or FLUSHDB deleted all keys" in row.text
@@ -503,7 +503,7 @@ def test_lost_data_of_a_large_site(large_site: LargeSite) -> None:
     site = large_site.site
     large_site.wait_for_round()
     site.store.raw.flushall()
-    text = r"All data in Redis was deleted before [\d:]+, without a restart\. It held 300 tasks in 300 queues\."
+    text = r"All data in Redis was deleted before [\d:]+, not by a restart\. It held 300 tasks in 300 queues\."
 
     seconds = large_site.seconds_until("data_lost", text)
     assert max(seconds.values()) < ALARM_S, seconds

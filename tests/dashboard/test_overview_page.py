@@ -162,7 +162,7 @@ def test_footer_shows_commands_and_round_trips(redis_server: Store, viewer: Clie
     fill(redis_server)
 
     assert re.search(
-        r"15 commands · 2 round trips · [\d.]+ ms · read at \d\d:\d\d:\d\d \(Europe/Berlin\)", page_text(viewer)
+        r"17 commands · 2 round trips · [\d.]+ ms · read at \d\d:\d\d:\d\d \(Europe/Berlin\)", page_text(viewer)
     )
 
 
@@ -311,7 +311,7 @@ def test_simplified_chinese(redis_server: Store, settings) -> None:
     assert "<h1>Redis 运维</h1>" in html
     assert "首页 Redis 组件 Redis 运维" in text.replace("&rsaquo; ", "")
     assert re.search(r"工作进程 web-2 \(7\) 已失联。最后一次心跳：1 分 \d+ 秒前。", text)
-    assert re.search(r"15 条命令 · 2 次往返 · [\d.]+ 毫秒 · 读取于", text)
+    assert re.search(r"17 条命令 · 2 次往返 · [\d.]+ 毫秒 · 读取于", text)
 
 
 def test_outage_page_is_translated(settings) -> None:

@@ -13,7 +13,7 @@ from django.utils import translation
 from redis.exceptions import RedisError
 
 from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import Command, Read
+from django_redis_components.core.protocol import Command, Read, SyncClientProtocol
 from django_redis_components.core.settings import conf
 from django_redis_components.dashboard.outages import SnapshotFailed, outage_of
 from django_redis_components.dashboard.problems import keyspace, notifications
@@ -168,10 +168,18 @@ def _remember(facts: ProblemFacts, remembered: HeldData | None, found: dict[str,
     client = connections.client(facts.using) if is_home else prompt_client(facts.shard)
     stored = client.execute(Read("GET", key))
     is_lost = stored is None and remembered is not None  # not if another version has written what is stored
-    held = held_data(facts.queues, HeldData.parse(stored) or remembered, is_lost=is_lost, memory=found.get("memory"))
+    before = HeldData.parse(stored) or remembered
+    memory, stats = found.get("memory"), _command_stats(client, key) if is_lost else b""
+    held = held_data(facts.queues, before, is_lost=is_lost, memory=memory, command_stats=stats)
     found["data_loss"] = held.loss
     client.execute(Command("SET", key, held.encode(), retry=True))
     return held
+
+
+def _command_stats(client: SyncClientProtocol, key: str) -> bytes:
+    """Return how often the server was sent each command since its start; empty if it may not be read."""
+    [reply] = client.execute_many([Command("INFO", "commandstats", key=key, retry=True)])
+    return reply if isinstance(reply, bytes) else b""
 
 
 def _announce(problems: Sequence[Problem], using: str, now: float) -> None:

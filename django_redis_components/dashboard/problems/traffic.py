@@ -36,6 +36,9 @@ class _Share:
     failed: int
     minutes: int
 
+    def without(self, failures: int) -> _Share:
+        return _Share(self.finished - failures, self.failed - failures, self.minutes)
+
     def is_above(self, limit: float) -> bool:
         return self.finished >= MIN_TASKS and self.failed > self.finished * limit
 
@@ -45,10 +48,12 @@ class _Share:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QueueFailures:
-    """What has failed of a queue in the last hour.
+    """What has failed of a queue in the last hour. Steps of a flow that never ran after a failure do not count.
 
     Attributes:
         hour, recent: of the hour, and of the latest minutes, or of the hour if few tasks have finished.
+        not_run: how many such steps the latest minutes have. Counters of a minute do not tell it, but those of the
+            hour: they are no more than these, nor than failures of which no failed task is left.
         quiet_minutes: since the last one with a failure, the current one included.
     """
 
@@ -56,6 +61,7 @@ class QueueFailures:
     hour: _Share
     recent: _Share
     quiet_minutes: int
+    not_run: int
 
     @classmethod
     def of(cls, queue: QueueInfo, metrics: Metrics) -> QueueFailures:
@@ -65,21 +71,24 @@ class QueueFailures:
             if minutes >= RECENT_MINUTES and finished >= RECENT_TASKS:
                 break
             finished, failed, minutes = finished + counts.finished, failed + counts.failed, minutes + 1
-        hour = _Share(metrics.totals.finished, metrics.totals.failed, len(latest))
+        hour, recent = (
+            _Share(metrics.totals.finished, metrics.totals.failed, len(latest)),
+            _Share(finished, failed, minutes),
+        )
+        of_hour = min(metrics.not_run, max(0, hour.failed - queue.failed))
+        not_run = min(of_hour, max(0, recent.failed - queue.failed))
         quiet_minutes = next((ago for ago, counts in enumerate(latest) if counts.failed), len(latest))
-        return cls(queue, hour, _Share(finished, failed, minutes), quiet_minutes)
+        return cls(queue, hour.without(of_hour), recent.without(not_run), quiet_minutes, not_run)
 
     @property
     def once(self) -> _Share:
         """The recent share in which each task that has run counts once: one that was retried has run twice.
 
-        The failed tasks that are left tell it. They do not if none is left, or as many as a queue keeps. Steps of a
-        flow that never ran, because an earlier one failed, are not among them, and do not count either.
+        The failed tasks that are left tell it. They do not if none is left, or as many as a queue keeps.
         """
         if not 0 < self.queue.failed < conf.settings().taskqueue.failed_limit:
             return self.recent
-        again = max(0, self.recent.failed - self.queue.failed)
-        return _Share(self.recent.finished - again, self.recent.failed - again, self.recent.minutes)
+        return self.recent.without(max(0, self.recent.failed - self.queue.failed))
 
     @property
     def is_high(self) -> bool:
@@ -103,7 +112,7 @@ class QueueFailures:
             "finished": number(once.finished),
             "minutes": minutes,
         }
-        counted_again = _counted_again(self.recent.failed - once.failed)
+        counted_again = _counted_again(self.not_run + self.recent.failed - once.failed)
         advice = " ".join([*_left(queue), *counted_again, *_error_notes(groups, overview.at), remedy])
         command = queue_command(verb, queue.name, using=overview.using)
         return Problem("failures", text, advice, command, "warning", queue.name, "failed", _fingerprint(groups))

@@ -121,7 +121,7 @@
             input.addEventListener("keydown", (event) => this.#onKey(event), options);
             input.addEventListener("focus", () => this.#onFocus(), options);
             input.addEventListener("click", () => this.#onFocus(), options);
-            this.addEventListener("focusout", (event) => this.contains(event.relatedTarget) || this.#stop(), options);
+            this.addEventListener("focusout", (event) => this.contains(event.relatedTarget) || this.#onLeave(), options);
             this.#popup.addEventListener("mousedown", (event) => event.preventDefault(), options);
             this.#popup.addEventListener("click", (event) => this.#onClick(event), options);
             this.#remove.addEventListener("click", () => this.#clear(), options);
@@ -130,8 +130,8 @@
             this.#chips?.addEventListener("keydown", (event) => this.#onChipKey(event), options);
             input.form?.addEventListener("reset", () => setTimeout(() => this.#onReset()), options);
             if (this.dataset.forward) {
-                input.form?.addEventListener("input", () => this.#onForward(), options);
-                input.form?.addEventListener("change", () => this.#onForward(), options);
+                input.form?.addEventListener("input", (event) => this.#onForward(event.target), options);
+                input.form?.addEventListener("change", (event) => this.#onForward(event.target), options);
             }
         }
 
@@ -156,6 +156,13 @@
             }
             if (!this.#choosing && !this.#input.value && this.#popup.hidden) {
                 this.#ask();
+            }
+        }
+
+        #onLeave() {
+            this.#stop();
+            if (this.#input.value.trim() && !this.#hidden.value && !this.#chips && this.#canEdit() && this.#hasDependents()) {
+                this.#identify(this.#input.value);
             }
         }
 
@@ -254,7 +261,7 @@
         }
 
         /* What was chosen belongs to the former values of the other fields. */
-        #onForward() {
+        #onForward(changed) {
             const forwarded = String(this.#forward());
             if (forwarded === this.#forwarded) {
                 return;
@@ -265,7 +272,10 @@
                 box.checked = false;
             });
             this.#showChips();
-            if (this.#input.value || this.#hidden.value) {
+            const isTyping = document.activeElement === this.#input && !this.#hidden.value;
+            if (isTyping && changed.closest("redis-autocomplete")) {
+                this.#ask(); // the other field was left for this one, and has identified its text meanwhile
+            } else if (this.#input.value || this.#hidden.value) {
                 this.#set("", "");
             }
         }
@@ -318,6 +328,18 @@
             }
         }
 
+        /* Choose the entry that the text names, for the fields that depend on this one. The server does so with a form. */
+        async #identify(value) {
+            const text = value.replace(/\p{Cc}/gu, " ").trim();
+            const found = await this.#fetch(text, 1, AbortSignal.timeout(TIMEOUT_MS)).catch(() => null);
+            const isNamed = (one) => one.text.localeCompare(text, undefined, { sensitivity: "base" }) === 0;
+            const named = found?.results.filter(isNamed) ?? [];
+            if (named.length === 1 && this.isConnected && this.#input.value === value && !this.#hidden.value) {
+                this.#set(named[0].text, named[0].id);
+                this.#speak(this.dataset.textChosen.replace("{name}", () => named[0].text));
+            }
+        }
+
         async #fetch(text, page, signal) {
             const url = new URL(this.dataset.url, document.baseURI);
             url.searchParams.set("term", text);
@@ -354,6 +376,14 @@
             const fixed = JSON.parse(this.dataset.forwardFixed ?? "{}");
             const valueOf = (name) => data.get(`${name}-id`) ?? data.get(name);
             return names.map((name) => [name, valueOf(row + name) ?? valueOf(name) ?? fixed[name] ?? ""]);
+        }
+
+        /* Whether another field of the form depends on this one. */
+        #hasDependents() {
+            const own = this.#name();
+            const fields = this.#input.form?.querySelectorAll("redis-autocomplete[data-forward]") ?? [];
+            const names = [...fields].flatMap((field) => field.dataset.forward.split(" "));
+            return names.some((name) => own === name || own.endsWith(`-${name}`));
         }
 
         /* What the list offers after the results: the next page, and to create what was typed. */

@@ -187,7 +187,7 @@ def merged_metrics(found: Sequence[Metrics]) -> Metrics:
         for task in metrics.tasks:
             tasks.setdefault(task.name, []).append(task)
     merged_tasks = sorted(map(_summed, tasks.values()), key=lambda each: (not each.name, -each.totals.finished))
-    return _summed(found, intervals=intervals, tasks=merged_tasks)
+    return _summed(found, intervals=intervals, tasks=merged_tasks, not_run=sum(each.not_run for each in found))
 
 
 def merged_totals(found: Sequence[Sequence[QueueTotals]]) -> list[QueueTotals]:

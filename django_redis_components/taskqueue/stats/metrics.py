@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import operator
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from django_redis_components.core.protocol import Batch, Call, Flow
+from django_redis_components.core.protocol import Batch, Call, Command, Flow
 from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.fields import Part
 from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.states import OutcomeCounter
+from django_redis_components.taskqueue.stats import packed_minutes
 from django_redis_components.taskqueue.stats.histogram import BUCKETS, Histogram
 from django_redis_components.taskqueue.store.scripts import READ_COUNTERS, TASK_COUNTERS
 
@@ -101,6 +103,8 @@ class Metrics:
         wait_time: from ready (enqueued, due, or requeued) to the worker's lease.
         run_time: of the task function.
         tasks: by task name, most finished first; only for minutes.
+        not_run: those of the failed tasks that never ran: steps of a flow behind one that failed, and tasks that were
+            lost with too many workers.
     """
 
     queue: str
@@ -111,6 +115,7 @@ class Metrics:
     wait_time: Histogram
     run_time: Histogram
     tasks: list[TaskMetrics]
+    not_run: int = 0
 
     def per_minute(self) -> float:
         """Return the finished tasks per minute, averaged over the elapsed time."""
@@ -178,7 +183,7 @@ def read_minutes(shard: Shard, queue: str, count: int) -> Flow[Metrics]:
     base = shard.base
     (now_us, [row]), by_task = yield Batch(
         [
-            READ_COUNTERS(base=base, step=Part.minute, count=count, queues=(queue,)),
+            _counters_request(base, Part.minute, count, (queue,)),
             TASK_COUNTERS(base=base, queue=queue, count=count),
         ]
     )
@@ -188,25 +193,50 @@ def read_minutes(shard: Shard, queue: str, count: int) -> Flow[Metrics]:
 
 def read_hours(shard: Shard, queue: str, count: int) -> Flow[Metrics]:
     """Read the latest hours of a queue."""
-    now_us, [row] = yield READ_COUNTERS(base=shard.base, step=Part.hour, count=count, queues=(queue,))
+    now_us, [row] = yield _counters_request(shard.base, Part.hour, count, (queue,))
     return _metrics(row, now_us, Part.hour, _starts(now_us, Part.hour, count))
 
 
 def read_recent(shard: Shard, queues: Sequence[str], count: int) -> Flow[dict[str, Metrics]]:
     """Read the latest minutes of the first 50 of these queues; not by task name."""
-    return parse_recent((yield recent_request(shard, queues[:MAX_QUEUES], count)), count)
+    some = queues[:MAX_QUEUES]
+    return parse_recent((yield Batch(recent_requests(shard, some, count))), some, count)
 
 
-def recent_request(shard: Shard, queues: Sequence[str | bytes], count: int) -> Call:
-    """Return the request for the latest minutes of queues; `parse_recent` parses its reply."""
-    return READ_COUNTERS(base=shard.base, step=Part.minute, count=count, queues=queues)
+def recent_requests(
+    shard: Shard, queues: Sequence[str | bytes], count: int, packed: range = packed_minutes.NONE
+) -> list[Call | Command]:
+    """Return the requests for the latest minutes of queues; `parse_recent` parses their replies.
+
+    Args:
+        packed: the minutes that are read from the hashes of all queues, see `packed_minutes`.
+    """
+    rest = _counters_request(shard.base, Part.minute, count, queues, packed)
+    return [rest, *packed_minutes.packed_requests(shard, queues, packed)]
 
 
-def parse_recent(reply: Any, count: int) -> dict[str, Metrics]:
-    """Return the metrics by queue from the reply to `recent_request`."""
-    now_us, rows = reply
+def parse_recent(
+    replies: Sequence[Any], queues: Sequence[str | bytes], count: int, packed: range = packed_minutes.NONE
+) -> dict[str, Metrics]:
+    """Return the metrics by queue from the replies to `recent_requests`."""
+    (now_us, rows), *packed_replies = replies
     starts = _starts(now_us, Part.minute, count)
-    return {row[0].decode(): _metrics(row, now_us, Part.minute, starts) for row in rows}
+    known = packed_minutes.parse_packed(packed_replies, queues, packed)
+    latest = now_us // 60_000_000
+    found = {}
+    for name, *flat in rows:
+        queue = name.decode()
+        of_hashes = [(latest - minute, data) for minute, data in known[queue].items()]
+        minutes = {ago: data for ago, data in of_hashes if 0 < ago < count} | dict(_pairs(flat))
+        found[queue] = _metrics([name, *itertools.chain(*minutes.items())], now_us, Part.minute, starts)
+    return found
+
+
+def _counters_request(
+    base: str, step: str, count: int, queues: Sequence[str | bytes], known: range = packed_minutes.NONE
+) -> Call:
+    first, last = known.start, known.stop - 1
+    return READ_COUNTERS(base=base, step=step, count=count, known_first=first, known_last=last, queues=queues)
 
 
 def _starts(now_us: int, step: str, count: int) -> list[datetime]:
@@ -223,8 +253,9 @@ def _metrics(row: Sequence[Any], now_us: int, step: str, starts: Sequence[dateti
     for ago, data in zip(row[1::2], row[2::2], strict=True):
         intervals[-1 - ago] = Interval(starts[-1 - ago], _counts_of(data[: _OUTCOMES.size]))
     at = moment_of(now_us)
-    wait_time, run_time = total.wait_time(), total.run_time()
-    return Metrics(row[0].decode(), at, STEPS_S[step], intervals, total.counts(), wait_time, run_time, [])
+    counts, wait_time, run_time = total.counts(), total.wait_time(), total.run_time()
+    not_run = max(0, counts.runs - sum(wait_time.buckets))  # the wait of each run is counted
+    return Metrics(row[0].decode(), at, STEPS_S[step], intervals, counts, wait_time, run_time, [], not_run)
 
 
 @functools.lru_cache(maxsize=1_024)  # of many queues most minutes have one of a few

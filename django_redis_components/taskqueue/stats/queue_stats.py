@@ -20,7 +20,7 @@ from django_redis_components.core.units import moment_of, moment_of_ms, to_ms
 from django_redis_components.taskqueue.fields import Key
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.shards import Shard
-from django_redis_components.taskqueue.stats import errors, metrics
+from django_redis_components.taskqueue.stats import errors, metrics, packed_minutes
 from django_redis_components.taskqueue.stats.failure_counts import FailureCounts
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo, worker_info
 from django_redis_components.taskqueue.store.scan import Filters
@@ -168,12 +168,13 @@ def read_overview(
         with_metrics: whether to read the metrics of 50 queues (see `TaskQueueOverview`), and what has failed in them.
         with_all_workers: whether to return up to 5,000 workers.
     """
-    depths, heartbeats, poller, info = yield Batch(
+    depths, heartbeats, poller, info, *packed = yield Batch(
         [
             _first_request(shard),
             Read("ZREVRANGE", shard.key(Key.workers), 0, MAX_ALL_WORKERS - 1, "WITHSCORES"),
             Read("GET", shard.key(Key.poller)),
             Command("INFO", *INFO_SECTIONS, key=shard.base, retry=True),
+            *(packed_minutes.range_requests(shard) if with_metrics else []),
         ],
         return_exceptions=True,
     )
@@ -186,7 +187,8 @@ def read_overview(
     if not with_all_workers:
         seen_ms = {worker: seen_ms[worker] for worker in _selected(list(seen_ms))}
     measured, unregistered, failing = _selected_queues(rows) if with_metrics else ([], [], [])
-    details = yield from _read_details(shard, seen_ms, measured, unregistered, failing)
+    packed_range = packed_minutes.parse_range(packed) if packed else packed_minutes.NONE
+    details = yield from _read_details(shard, seen_ms, measured, unregistered, failing, packed_range)
     reports, recent, names, main_errors, arrivals = details
     rows = [[*row[:11], *arrivals.get(row[0], row[11:14]), *row[14:]] for row in rows]
     heartbeats_and_reports = zip(seen_ms.items(), reports, strict=True)
@@ -208,14 +210,17 @@ def read_overview(
 
 
 def read_traffic(
-    shard: Shard, queues: Sequence[str]
+    shard: Shard, queues: Sequence[str], packed: range = packed_minutes.NONE
 ) -> Flow[tuple[dict[str, metrics.Metrics], dict[str, float | None]]]:
-    """Read the metrics of the last hour, and the arrivals per minute, of at most 50 queues."""
-    recent, (now_us, rows) = yield Batch(
-        [metrics.recent_request(shard, queues, OVERVIEW_MINUTES), READ_ARRIVALS(base=shard.base, queues=queues)]
-    )
+    """Read the metrics of the last hour, and the arrivals per minute, of at most 50 queues.
+
+    Args:
+        packed: see `metrics.recent_requests`.
+    """
+    requests = metrics.recent_requests(shard, queues, OVERVIEW_MINUTES, packed)
+    *recent, (now_us, rows) = yield Batch([*requests, READ_ARRIVALS(base=shard.base, queues=queues)])
     arrivals = {queue: _arrival_rate(row[0], row[1], row[2], now_us) for queue, row in zip(queues, rows, strict=True)}
-    return metrics.parse_recent(recent, OVERVIEW_MINUTES), arrivals
+    return metrics.parse_recent(recent, queues, OVERVIEW_MINUTES, packed), arrivals
 
 
 def _selected(workers: list[str]) -> list[str]:
@@ -277,7 +282,12 @@ def _valid_rows(rows: list[Any]) -> list[Any]:
 
 
 def _read_details(
-    shard: Shard, workers: Collection[str], queues: list[bytes], unregistered: list[bytes], failing: list[bytes]
+    shard: Shard,
+    workers: Collection[str],
+    queues: list[bytes],
+    unregistered: list[bytes],
+    failing: list[bytes],
+    packed: range,
 ) -> Flow[tuple[list[bytes | None], dict[str, metrics.Metrics], dict[str, list[str]], ErrorsByQueue, dict[bytes, Any]]]:
     """Read the reports of workers, the recent metrics of queues, names of unregistered tasks, and main errors.
 
@@ -287,8 +297,8 @@ def _read_details(
     requests += [errors.main_errors_request(shard, queue) for queue in failing]
     parts = list(chunks(workers, MAX_WORKERS))
     requests += [Read("MGET", *[shard.key(Key.worker, worker) for worker in part]) for part in parts]
-    if queues:
-        requests.append(metrics.recent_request(shard, queues, OVERVIEW_MINUTES))
+    of_queues = metrics.recent_requests(shard, queues, OVERVIEW_MINUTES, packed) if queues else []
+    requests += of_queues
     if len(queues) == metrics.MAX_QUEUES:
         requests.append(READ_ARRIVALS(base=shard.base, queues=queues))
     replies = iter((yield Batch(requests)) if requests else [])
@@ -298,7 +308,8 @@ def _read_details(
     }
     main_errors = {queue.decode(): errors.parse_listing(next(replies)).groups for queue in failing}
     reports = [report for _ in parts for report in next(replies)]
-    recent = metrics.parse_recent(next(replies), OVERVIEW_MINUTES) if queues else {}
+    recent_replies = [next(replies) for _ in of_queues]
+    recent = metrics.parse_recent(recent_replies, queues, OVERVIEW_MINUTES, packed) if queues else {}
     arrivals = dict(zip(queues, next(replies)[1], strict=True)) if len(queues) == metrics.MAX_QUEUES else {}
     return reports, recent, names, main_errors, arrivals
 

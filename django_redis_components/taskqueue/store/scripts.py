@@ -66,7 +66,9 @@ REQUEUE_UNREGISTERED = _script(
     args=("queue", "skip", "up_to_ms", "names*"),
 )
 LIST_TASKS = _script("admin/list_tasks", args=("queue", "state", "offset", "limit"), reads_only=True)
-READ_COUNTERS = _script("stats/read_counters", args=("step", "count", "queues*"), reads_only=True)
+READ_COUNTERS = _script(
+    "stats/read_counters", args=("step", "count", "known_first", "known_last", "queues*"), reads_only=True
+)
 READ_TOTALS = _script("stats/read_totals", args=("first", "queues*"), reads_only=True)
 READ_HISTORY = _script("stats/read_history", args=("minutes", "count", "budget"), reads_only=True)
 TASK_COUNTERS = _script("stats/task_counters", args=("queue", "count"), reads_only=True)

@@ -21,6 +21,7 @@ from django_redis_components.messaging import keyspace as messaging_keyspace
 from django_redis_components.ratelimits import RateLimit
 from django_redis_components.ratelimits.hit_counts import COUNTER
 from django_redis_components.search import SearchIndex
+from django_redis_components.taskqueue import chain
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.schedules.scheduler import Scheduler
 from django_redis_components.taskqueue.shards import home
@@ -29,7 +30,7 @@ from tests.dashboard.support import URL, client_of, write_minute, write_queue, w
 from tests.ratelimits.support import count_hits, send_counts_by_hand
 from tests.support import Store, eventually
 from tests.taskqueue.support import taskqueue_settings, work_off
-from tests.taskqueue.tasks import add
+from tests.taskqueue.tasks import add, fail, note
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("catalogued")]
 
@@ -84,6 +85,23 @@ def test_number_of_further_queues_with_problems_is_reported(
         "48 more of this kind.",
         "7 more queues have failures, retries, lost leases or a growing backlog.",
     ]
+
+
+def test_steps_that_never_ran_do_not_count_beyond_the_fifty_queues_either(redis_server: Store, viewer: Client) -> None:
+    for number in range(55):
+        write_queue(redis_server, f"busy-{number:02}", ready=3, failed=9, running=9, retrying=9)
+    for name, failed in (("mail-1", 3), ("mail-2", 2)):
+        note.using(queue_name=name).enqueue_many([((number,), {}) for number in range(40)])
+        for _number in range(failed):
+            chain(
+                fail.using(queue_name=name).s(), *[note.using(queue_name=name).si("never") for _ in range(4)]
+            ).enqueue()
+        work_off(name)
+
+    [found] = [each for each in watched(viewer) if each["code"] == "failures"]
+
+    assert found["text"] == "Queue mail-1: 6.98 % of tasks failed in the last 5 min (3 of 43)."
+    assert found["advice"].startswith("3 failed tasks are left. 12 failures are not counted: ")
 
 
 def test_odd_traffic_in_the_stored_facts_is_a_problem_of_its_check(redis_server: Store, viewer: Client) -> None:

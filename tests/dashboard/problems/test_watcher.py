@@ -392,9 +392,35 @@ def test_loss_of_all_data_is_a_problem_that_names_what_was_lost(own_server: Stor
     lost = found["data_lost"]
     assert lost["severity"] == "critical"
     assert lost["text"].startswith("All data in Redis was deleted before ")
-    assert lost["text"].endswith(", without a restart. It held 30 tasks in 2 queues.")
+    assert lost["text"].endswith(", not by a restart. It held 30 tasks in 2 queues.")
     watcher.round()
     assert "data_lost:" in state().incidents, "it is not forgotten with the next round"
+
+
+@pytest.mark.parametrize(
+    ("keeps_data", "ending"),
+    [(True, ", not by a restart. It held 20 tasks in 1 queue."), (False, ". It held 20 tasks in 1 queue.")],
+)
+def test_loss_is_that_of_the_restart_only_if_the_server_has_started_without_data(
+    own_server: Store, *, keeps_data: bool, ending: str
+) -> None:
+    """FLUSHALL follows within seconds of a restart, before the next round."""
+    write_queue(own_server, "mail", ready=20)
+    watcher = ProblemWatcher("default")
+    watcher.round()
+    [server] = own_server.servers
+    server.appendonly = keeps_data
+
+    server.stop()
+    server.start()
+    assert bool(own_server.raw.dbsize()) is keeps_data
+    own_server.raw.flushall()
+    watcher.round()
+
+    [lost] = [problem for problem in state().incidents.values() if problem.code == "data_lost"]
+    first = "All data in Redis was deleted before " if keeps_data else "Redis lost all data in a restart before "
+    assert lost.text.startswith(first)
+    assert lost.text.endswith(ending)
 
 
 def test_loss_names_the_keys_of_other_components(own_server: Store) -> None:
@@ -411,7 +437,7 @@ def test_loss_names_the_keys_of_other_components(own_server: Store) -> None:
     [lost] = [each for each in viewer.get(URL, {"format": "json"}).json()["problems"] if each["code"] == "data_lost"]
     assert set(keys) == {"search", "analytics"}
     named = f"analytics {keys['analytics']}, search {keys['search']}"
-    assert lost["text"].endswith(f", without a restart. Keys of other components: {named}.")
+    assert lost["text"].endswith(f", not by a restart. Keys of other components: {named}.")
     assert lost["advice"].endswith(
         " runs FLUSHDB. Restore a backup. Fill indexes again with rebuild_search and rebuild_autocomplete."
     )

@@ -182,7 +182,7 @@ def test_overview_takes_two_round_trips(redis_server: Store, queues: int) -> Non
 
     run(Counting(), queue_stats.read_overview(home()))  # type: ignore[arg-type]
 
-    assert trips == [4, 3 if queues else 1]
+    assert trips == [6, 3 if queues else 1]
 
 
 def test_overview_reads_the_eviction_policy(own_server: Store) -> None:

@@ -6,6 +6,7 @@ it, so is all else: the server was restarted without its data, or emptied.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -29,7 +30,12 @@ COUNTED = ("search", "autocomplete", "messaging", "analytics", "bloom", "files",
 
 
 def held_data(
-    overview: TaskQueueOverview, before: HeldData | None, *, is_lost: bool, memory: Mapping[str, Any] | None = None
+    overview: TaskQueueOverview,
+    before: HeldData | None,
+    *,
+    is_lost: bool,
+    memory: Mapping[str, Any] | None = None,
+    command_stats: bytes = b"",
 ) -> HeldData:
     """Return what the server holds now.
 
@@ -37,16 +43,27 @@ def held_data(
         before: what it held.
         is_lost: whether the server has lost the note of it.
         memory: what the check of the memory has measured.
+        command_stats: INFO commandstats of the server that has lost the note.
     """
     run_id, now = overview.server.get("run_id", ""), overview.at.timestamp()
     tasks = sum(queue.ready + queue.scheduled + queue.running + queue.failed for queue in overview.queues)
     loss = before.loss if before else None
     if is_lost and before is not None and (before.tasks or before.keys):
         held = {"queues": before.queues, "tasks": before.tasks, "keys": before.keys}
-        loss = {"at": now, **held, "is_restart": before.run_id != run_id}
+        is_restart = before.run_id != run_id and not _was_emptied(overview.server, command_stats)
+        loss = {"at": now, **held, "is_restart": is_restart}
     if loss and now - loss["at"] > REPORTED_S:
         loss = None
     return HeldData(run_id, sum(map(_has_tasks, overview.queues)), tasks, loss, _keys(memory))
+
+
+def _was_emptied(info: Mapping[str, str], command_stats: bytes) -> bool:
+    """Return whether a server that was restarted had its data then, and was emptied since.
+
+    What it replays of its append-only file counts as no command.
+    """
+    has_loaded = info.get("rdb_last_load_keys_loaded", "0") != "0" or info.get("aof_enabled") == "1"
+    return has_loaded and re.search(rb"^cmdstat_flush(all|db):", command_stats, re.MULTILINE) is not None
 
 
 def _keys(memory: Mapping[str, Any] | None) -> dict[str, int]:
@@ -74,7 +91,7 @@ def find(loss: Any, facts: ProblemFacts) -> Iterator[Problem]:
     template = (
         _("Redis lost all data in a restart before %(time)s.")
         if loss["is_restart"]
-        else _("All data in Redis was deleted before %(time)s, without a restart.")
+        else _("All data in Redis was deleted before %(time)s, not by a restart.")
     )
     text = " ".join([template % {"time": at}, *_held(loss)])
     advice = " ".join(_advice(loss, is_off=bool(command)))

@@ -21,6 +21,7 @@ from django_redis_components.dashboard.problems.watched.check import WatchedChec
 from django_redis_components.taskqueue import Counts, Histogram, Interval, Metrics
 from django_redis_components.taskqueue.fields import Part
 from django_redis_components.taskqueue.stats.metrics import MAX_QUEUES, STEPS_S
+from django_redis_components.taskqueue.stats.packed_minutes import NONE, read_range
 from django_redis_components.taskqueue.stats.queue_stats import OVERVIEW_MINUTES, TaskQueueOverview, read_traffic
 
 #: Most queues with a problem whose metrics are stored. Of the others only the number is known.
@@ -33,18 +34,23 @@ def read(facts: ProblemFacts) -> Flow[dict[str, Any]]:
     """Return the metrics of the queues with a problem, of those of which the overview has none, and how many more.
 
     Each is a list: name, seconds since the epoch, arrivals per minute or None, and of each minute with tasks how long
-    ago it is, and its counts by outcome.
+    ago it is, and its counts by outcome. Beside them is how many failed tasks never ran, by the name of the queue.
     """
     overview, found = facts.queues, []
+    not_run: dict[str, int] = {}
     if overview is None:
         return {"queues": [], "more": 0}
     names = [queue.name for queue in overview.queues if queue.name not in overview.metrics]
+    packed = (yield from read_range(facts.shard)) if names else NONE
     for chunk in chunks(names, MAX_QUEUES):
-        metrics, arrivals = yield from read_traffic(facts.shard, chunk)
+        metrics, arrivals = yield from read_traffic(facts.shard, chunk, packed)
         part = _with_traffic(overview, metrics, arrivals)
         reported = {problem.queue for check in OF_TRAFFIC for problem in check(part)}
         found += [_stored(metrics[name], arrivals.get(name)) for name in chunk if name in reported]
-    return {"queues": found[:MAX_STORED], "more": len(found[MAX_STORED:])}
+        not_run |= {name: metrics[name].not_run for name in chunk if name in reported and metrics[name].not_run}
+    stored = found[:MAX_STORED]
+    kept = {name: not_run[name] for name, *_ in stored if name in not_run}
+    return {"queues": stored, "more": len(found[MAX_STORED:]), "not_run": kept}
 
 
 def find(found: Any, facts: ProblemFacts) -> Iterator[Problem]:
@@ -92,20 +98,22 @@ def _stored(metrics: Metrics, arrival_rate: float | None) -> list[Any]:
 
 def _restored(found: Any) -> tuple[dict[str, Metrics], dict[str, float | None]]:
     """Return metrics, without histograms, and arrivals by queue."""
+    not_run = found.get("not_run", {})  # an earlier version stores none
     metrics = {
-        name: _metrics(name, datetime.fromtimestamp(at, UTC), minutes) for name, at, _, minutes in found["queues"]
+        name: _metrics(name, datetime.fromtimestamp(at, UTC), minutes, int(not_run.get(name, 0)))
+        for name, at, _, minutes in found["queues"]
     }
     return metrics, {name: arrival_rate for name, _, arrival_rate, _ in found["queues"]}
 
 
-def _metrics(name: str, at: datetime, minutes: list[list[int]]) -> Metrics:
+def _metrics(name: str, at: datetime, minutes: list[list[int]], not_run: int) -> Metrics:
     latest, counts = at.replace(second=0, microsecond=0), {ago: Counts(*numbers) for ago, *numbers in minutes}
     intervals = [
         Interval(latest - timedelta(seconds=ago * STEP_S), counts.get(ago, Counts()))
         for ago in range(OVERVIEW_MINUTES - 1, -1, -1)
     ]
     totals = Counts(*map(sum, zip(*(numbers for _, *numbers in minutes), strict=True)))
-    return Metrics(name, at, STEP_S, intervals, totals, Histogram(()), Histogram(()), [])
+    return Metrics(name, at, STEP_S, intervals, totals, Histogram(()), Histogram(()), [], not_run)
 
 
 CHECK = WatchedCheck("traffic", read, find, is_of_shard=True)

@@ -16,7 +16,7 @@
 -- ARGV[12] finished_limit  how many successful tasks, cancelled and expired ones a queue lists; 0: none
 -- ARGV[13] finished_ttl_ms  how long they are listed
 -- ARGV[14] first  rank of the first queue of this call; a round starts with 0
--- DERIVED base:poller, :rollup, :history:*, :class_rollup, :class_hours:* strings, base:class_queues:* set, base:contact hash, base:queues, :idle_queues, :workers zsets, base:paused hash,
+-- DERIVED base:poller, :rollup, :history:*, :class_rollup, :class_hours:* strings, base:class_queues:* set, base:contact, :packed, :packed_minutes:* hashes, base:queues, :idle_queues, :workers zsets, base:paused hash,
 --         base:q:<queue>:* lists, zsets, hashes and strings, base:t:<id> hash, :errors, :done lists, base:wakeup:* zset,
 --         base:limit:*, :rate:* strings, base:holders:*, :concurrency_waiters:* zsets, base:unique:<digest>, :sequence strings,
 --         base:flow:<flow> hash, base:unfinished_flows, :partial_flows, :flow_work zsets

@@ -125,8 +125,11 @@ local function prune_workers(ctx, workers)
   redis.call("ZREMRANGEBYSCORE", workers, ctx.now_ms + 60000, "+inf") -- seen before the clock was set back
 end
 
--- Add one minute's counters of a queue to its hour, to its total, and to the sum of all queues.
-local function add_minute(ctx, queue, minute, sum)
+-- Queues whose minutes one HSET writes.
+local PACKED_AT_ONCE = 400
+
+-- Add one minute's counters of a queue to its hour, to its total, to the sum of all queues, and to what `pack` takes.
+local function add_minute(ctx, queue, minute, sum, packed)
   local counters, numbers = read_counters(queue_key(ctx, queue, P.minute .. ":" .. minute)), new_sum()
   add_counters(numbers, counters)
   local add = additions(numbers)
@@ -134,6 +137,27 @@ local function add_minute(ctx, queue, minute, sum)
     add_to(queue_key(ctx, queue, P.hour .. ":" .. math.floor(minute / 60)), "SAT", add, T.hour_ms)
     add_to(queue_key(ctx, queue, P.total), "WRAP", add, T.hour_ms)
     add_counters(sum, counters)
+    packed[#packed + 1], packed[#packed + 2] = queue .. ":" .. minute % 10, counters
+  end
+end
+
+-- Store a minute of queues in one hash, from which many of them are read at once.
+local function pack(ctx, minute, packed)
+  local key = base_key(ctx, K.packed_minutes, math.floor(minute / 10))
+  for start = 1, #packed, 2 * PACKED_AT_ONCE do
+    redis.call("HSET", key, unpack(packed, start, math.min(#packed, start + 2 * PACKED_AT_ONCE - 1)))
+    redis.call("PEXPIRE", key, T.packed_minutes_ms - (ctx.now_ms - minute * 60000))
+  end
+end
+
+-- Note which minutes of a chunk are packed. A gap, of a poller of an earlier version, starts them anew.
+local function note_packed(ctx, chunk, before, rolled)
+  if rolled > before then
+    local key = base_key(ctx, K.packed)
+    local first, last = string.match(redis.call("HGET", key, chunk) or "", "^(%d+) (%d+)$")
+    first = tonumber(last) == before and first or before + 1
+    redis.call("HSET", key, chunk, first .. " " .. rolled)
+    redis.call("PEXPIRE", key, T.rollup_ms)
   end
 end
 
@@ -153,17 +177,21 @@ end
 -- each minute once, a few in one call. The mark is written by the same call: neither another poller nor a repeated call
 -- adds a minute again.
 local function roll_up(ctx, queues, first)
-  local mark = base_key(ctx, K.rollup, first > 0 and math.ceil(first / 500) or nil)
+  local chunk = math.ceil(first / 500)
+  local mark = base_key(ctx, K.rollup, chunk > 0 and chunk or nil)
   local latest = math.floor(ctx.now_ms / 60000)
   local rolled = tonumber(redis.call("GET", mark) or latest - 2)
   rolled = math.max(math.min(rolled, latest - 1), latest - 170)
+  local before = rolled
   for minute = rolled + 1, math.min(latest - 1, rolled + 5) do
-    local sum = new_sum()
+    local sum, packed = new_sum(), {}
     for _, queue in ipairs(queues) do
-      add_minute(ctx, queue, minute, sum)
+      add_minute(ctx, queue, minute, sum, packed)
     end
     add_to_history(ctx, minute, sum)
+    pack(ctx, minute, packed)
     rolled = minute
   end
+  note_packed(ctx, chunk, before, rolled)
   redis.call("SET", mark, rolled, "PX", T.rollup_ms)
 end
