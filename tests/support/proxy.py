@@ -30,9 +30,8 @@ class Proxy:
     """
 
     def __init__(self, upstream_url: str) -> None:
-        parts = urlsplit(upstream_url)
-        self._upstream = (parts.hostname or "127.0.0.1", parts.port or 6379)
-        self._path = parts.path or "/0"
+        self.lead_to(upstream_url)
+        self._path = urlsplit(upstream_url).path or "/0"
         self._lock = threading.Lock()
         self._links: set[_Link] = set()
         self._after: bytes | None = None
@@ -51,6 +50,11 @@ class Proxy:
     @property
     def url(self) -> str:
         return f"redis://127.0.0.1:{self.port}{self._path}"
+
+    def lead_to(self, upstream_url: str) -> None:
+        """Connect further connections to this server. Open ones stay."""
+        parts = urlsplit(upstream_url)
+        self._upstream = (parts.hostname or "127.0.0.1", parts.port or 6379)
 
     def drop_next_reply(self, after: bytes | None = None, times: int = 1) -> None:
         """Drop the replies of the next ``times`` requests that contain ``after`` (None: any but the handshake).
