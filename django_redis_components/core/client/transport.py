@@ -67,8 +67,8 @@ class _BaseConnection:
         self._on_late = on_late
         self.released_at = self.opened_s = 0.0
 
-    def connect_error(self, error: Exception) -> RedisError:
-        """Return `NotConnected` for an error while connecting, unless the error says more."""
+    def connect_error(self, error: Exception, waited_s: float) -> RedisError:
+        """Return `NotConnected` for an error after seconds of connecting, unless the error says more."""
         if type(error) not in (
             ConnectionError,
             TimeoutError,
@@ -77,6 +77,8 @@ class _BaseConnection:
         ):  # a host that cannot be encoded
             return self.redis_error(error)
         address, text = self._redis_connection._host_error(), str(error)
+        if isinstance(error, TimeoutError):
+            text = f"{text} after {waited_s:.2g} s"
         return NotConnected(text if address in text else f"{address}: {text}")
 
     @property
