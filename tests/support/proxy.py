@@ -38,7 +38,7 @@ class Proxy:
         self._times = 0
         self._probability = 0.0
         self._random = random.Random(0)
-        self.delay_s = 0.0
+        self.delay_s = self.drip_s = 0.0
         self.is_holding = False
         #: Number of dropped replies.
         self.dropped = 0
@@ -72,6 +72,10 @@ class Proxy:
     def delay(self, seconds: float) -> None:
         """Delay each chunk of a reply; 0 delays none. A long delay is like a server that hangs."""
         self.delay_s = seconds
+
+    def drip(self, seconds: float) -> None:
+        """Forward replies byte by byte, with this pause after each; 0 forwards them at once."""
+        self.drip_s = seconds
 
     def hold(self) -> None:
         """Keep all replies until `let_go`, for as long as the test needs."""
@@ -227,6 +231,11 @@ class _Link:
                 self._closed.wait(self._proxy.delay_s)
             while self._proxy.is_holding and not self._closed.wait(HOLD_S):
                 pass
+            while self._proxy.drip_s and len(data) > 1:
+                self._client.sendall(data[:1])
+                data = data[1:]
+                if self._closed.wait(self._proxy.drip_s):
+                    return
             self._client.sendall(data)
 
     def _drain(self) -> None:
