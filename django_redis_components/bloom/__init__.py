@@ -21,6 +21,7 @@ Keys, all in the slot of ``{name}`` but those of further parts, without a TTL un
 ``…:v1:build``                              string  token of the active rebuild; 15 minutes after its last chunk
 ``…:v1:<token>:meta``, its layers           hash    what a rebuild has loaded; 15 minutes after its last chunk
 ``…:v1:built``                              string  token of the last rebuild that was finished; 10 minutes
+``…:v1:parts``                              string  how many parts may exist, until a rebuild has changed their number
 ``…:bloom:{<name>:<part>}:v1:part:…``       all     each part of a filter but the first
 ``<prefix>:bloom:{<name>}:cm1``             string  a count-min sketch: header, counters; TTL if `ttl`
 ``<prefix>:bloom:{<name>}:tk1:counts``      zset    a top list: item to count; TTL if `ttl`

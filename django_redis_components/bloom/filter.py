@@ -11,13 +11,13 @@ from django_redis_components.bloom.hashing import DIGEST_BYTES, Item, digest, di
 from django_redis_components.bloom.info import BloomInfo, merge
 from django_redis_components.bloom.part import MAX_PARTS, Declaration, FilterPart, base_of
 from django_redis_components.bloom.plans import BloomPlan
-from django_redis_components.bloom.rebuilding import FilterRebuild, parts_in
+from django_redis_components.bloom.rebuilding import FilterRebuild, count_parts
 from django_redis_components.bloom.scripts import DELETE
 from django_redis_components.core.arguments import check_flag, check_int, check_iterable
 from django_redis_components.core.client import connections
 from django_redis_components.core.component import DeletableComponent
 from django_redis_components.core.gather import gather_values
-from django_redis_components.core.protocol import Batch, Flow, Read
+from django_redis_components.core.protocol import Batch, Flow
 
 #: Items of one call. Longer calls delay other clients of the server.
 CHUNK = 1_000
@@ -189,7 +189,8 @@ class BloomFilter(DeletableComponent):
         return FilterRebuild(self.name, self.parts, declared.parameters, layout, self._parts[0].first_look)
 
     def _delete(self) -> Flow[bool]:
-        count = max(self.parts, parts_in((yield Read("HGET", f"{base_of(self.name)}:meta", "parameters"))))
+        _, most = yield from count_parts(self.name)
+        count = max(self.parts, most)
         bases = [base_of(self.name, number) for number in range(count)]
         deleted = (yield Batch([DELETE(base=base) for base in bases[1:]])) if count > 1 else []
         deleted.append((yield DELETE(base=bases[0])))  # last: it states how many there are

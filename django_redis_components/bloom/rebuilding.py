@@ -9,14 +9,20 @@ from typing import Any
 from django_redis_components.bloom.hashing import Item, digests, split_digests
 from django_redis_components.bloom.part import base_of
 from django_redis_components.bloom.scripts import DELETE, REBUILD_ABANDON, REBUILD_BEGIN, REBUILD_LOAD, REBUILD_SWAP
-from django_redis_components.core.protocol import Batch, Flow, Read
+from django_redis_components.core.protocol import Batch, Command, Flow, Read
 from django_redis_components.core.rebuild import TTL_MS, Rebuild
 
+#: The reply of a step of a rebuild that is not the active one; the same as in core/lua/shared/rebuild.lua.
+SUPERSEDED = -1
 
-def parts_in(stored: bytes | None) -> int:
-    """Return how many parts a filter with these stored parameters has."""
+
+def count_parts(name: str) -> Flow[tuple[int, int]]:
+    """Return how many parts a filter has, and how many may exist after a killed rebuild with another number."""
+    base = base_of(name)
+    stored, most = yield Batch([Read("HGET", f"{base}:meta", "parameters"), Read("GET", f"{base}:parts")])
     found = re.search(rb"parts=(\d+)", stored or b"")
-    return int(found[1]) if found else 1
+    count = int(found[1]) if found else 1
+    return count, max(count, int(most or 1))
 
 
 class FilterRebuild(Rebuild[Item]):
@@ -64,14 +70,22 @@ class FilterRebuild(Rebuild[Item]):
         return min((yield Batch(loads)))
 
     def swap(self) -> Flow[int]:
-        """See the base class."""
+        """See the base class. How many parts there may be is stored until all others are gone: it may be killed."""
+        base, count = self._bases[0], len(self._bases)
         first, *others = [REBUILD_SWAP(base=base, token=self.token) for base in self._bases]
-        former = parts_in((yield Read("HGET", f"{self._bases[0]}:meta", "parameters")))
+        if others and (yield Read("GET", f"{base}:build")) != self.token.encode():
+            return SUPERSEDED  # a later rebuild may have finished before this one began with the other parts
+        former, most = yield from count_parts(self._name)
+        most = max(most, count)
+        if (former, most) != (count, count):
+            yield Command("SET", f"{base}:parts", most, retry=True)
         reply: int = min((yield Batch(others)) if others else [1])
         if reply > 0:
             reply = yield first
-        if reply > 0 and former > len(self._bases):
-            yield Batch([DELETE(base=base_of(self._name, number)) for number in range(len(self._bases), former)])
+        if reply > 0 and (former, most) != (count, count):
+            if most > count:
+                yield Batch([DELETE(base=base_of(self._name, number)) for number in range(count, most)])
+            yield Command("UNLINK", f"{base}:parts", retry=True)
         return self._count if reply > 0 else reply
 
     def abandon(self) -> Flow[Any]:

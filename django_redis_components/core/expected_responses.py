@@ -13,7 +13,7 @@ def unlogged(response: Response) -> Response:
     """Keep Django from logging a response, and return it.
 
     Django logs each one of 500 and above as an error and mails it to ADMINS: while Redis is unavailable, one mail per
-    poll of each open page, and per request of each load balancer.
+    poll of each open page, and per request of each load balancer; without what a view needs, one per request.
     """
     marked: Any = response
     marked._has_been_logged = True

@@ -123,7 +123,7 @@ async def aunread(request: HttpRequest) -> HttpResponse:
 
 
 async def chat_events(request: HttpRequest, chat_id: str) -> HttpResponseBase:
-    """Stream the messages of a chat as server-sent events, for ASGI; 501 under WSGI.
+    """Stream the messages of a chat as server-sent events, for ASGI; 501 under WSGI, with a warning once a minute.
 
     The stream starts after ``Last-Event-ID``, ``after``, or the last seen id. Events: ``message`` (JSON as in
     `chat_messages`), ``changed`` (``{"revision": int}``: messages were edited or deleted since the revision that the
@@ -135,6 +135,10 @@ async def chat_events(request: HttpRequest, chat_id: str) -> HttpResponseBase:
     try:
         _check_method(request, ("GET",))
         if not isinstance(request, ASGIRequest):
+            if should_log_failure("event streams under WSGI"):
+                logger.warning(
+                    "%s is answered with 501: event streams need ASGI, and this server is WSGI.", request.path
+                )
             raise MessagingRequestError(501, gettext("Event streams need ASGI."))
         user, chat = await _auser(request), _chat(chat_id)
         position = _position(request, await arun(connections.apage_client(chat.using), chat._info(user)))
@@ -322,7 +326,8 @@ def _number(value: str, name: str, low: int, high: int) -> int:
 
 def _error(exc: Exception) -> JsonResponse:
     if isinstance(exc, MessagingRequestError):
-        return JsonResponse({"error": exc.text}, status=exc.status)
+        response = JsonResponse({"error": exc.text}, status=exc.status)
+        return unlogged(response) if exc.status >= 500 else response
     if isinstance(exc, NotMember | ChatDoesNotExist):  # the same: ids of chats of others are not disclosed
         return JsonResponse({"error": gettext("You are not a member of this chat.")}, status=403)
     if isinstance(exc, TypeError | ValueError):

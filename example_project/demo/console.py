@@ -8,6 +8,8 @@ import sys
 import threading
 from typing import TextIO
 
+from django_redis_components.management.plain_output import accept_any_text
+
 #: Terminal color of each name.
 COLORS = {"demo": "1", "site": "36", "worker": "32", "poller": "33", "server": "35"}
 
@@ -20,6 +22,7 @@ class Console:
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stdout
+        accept_any_text(self._stream)
         self._lock = threading.Lock()
         wanted = "NO_COLOR" not in os.environ and (self._stream.isatty() or "FORCE_COLOR" in os.environ)
         self._colored = wanted

@@ -394,6 +394,23 @@ def test_killed_rebuild_expires_and_a_later_one_replaces_it(redis_server: Store)
     assert seen.contains_many(["first", "second", "third"]) == [False, True, False]
 
 
+def test_rebuild_that_has_lost_a_layer_replaces_nothing(redis_server: Store) -> None:
+    """A server with a policy such as `volatile-lru` may evict what has a TTL."""
+    seen = BloomFilter("urls", 100)
+    seen.add_many(["kept", "old"])
+
+    def items() -> Any:
+        yield from ["kept", *range(1_500)]
+        keys = redis_server.keys()
+        [layer] = [key for key in keys if redis_server.raw.pttl(key) > 0 and key.endswith(b":0")]
+        redis_server.raw.delete(layer)
+
+    with pytest.raises(RebuildSuperseded):
+        seen.rebuild(items())
+
+    assert seen.contains_many(["kept", "old"]) == [True, True]
+
+
 def test_layers_that_adds_fill_during_a_rebuild_expire_with_it(redis_server: Store) -> None:
     seen, other = BloomFilter("urls", 20, scaling=True), BloomFilter("urls", 20, scaling=True)
     seen.add("old")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -10,7 +12,8 @@ import pytest
 
 from django_redis_components.bloom import BloomFilter, FilterMismatch
 from django_redis_components.bloom.rebuilding import FilterRebuild
-from django_redis_components.core.client import connections
+from django_redis_components.bloom.scripts import REBUILD_SWAP
+from django_redis_components.core.protocol import Batch, Call, Flow
 from django_redis_components.exceptions import RebuildSuperseded
 from tests.support import Store, run_async, run_together
 
@@ -165,22 +168,49 @@ def test_items_added_during_a_rebuild_are_kept_in_all_parts(redis_server: Store)
     assert seen.contains_many(range(100)).count(True) < 10
 
 
-def test_rebuild_that_is_killed_between_two_parts_is_completed_by_the_next(redis_server: Store) -> None:
-    seen = BloomFilter("urls", 10_000, parts=4)
-    seen.add_many(range(100))
-    kept, client = [], connections.client()
+@contextmanager
+def killed_after(step: Callable[[Any], bool]) -> Iterator[None]:
+    """Kill a rebuild in the block after the first step of its end of which this is true."""
 
-    def begin_to_swap(rebuild: FilterRebuild) -> int:
-        steps = swap(rebuild)
-        steps.send(next(steps).perform(client)).perform(client)  # reads the number of parts, replaces all but the first
-        kept.append(steps)
-        raise KeyboardInterrupt
+    def swap_until(rebuild: FilterRebuild) -> Flow[int]:
+        steps, reply = swap(rebuild), None
+        while True:
+            request = steps.send(reply)
+            reply = yield request
+            if step(request):
+                raise _Killed
+
+    def abandon(_: FilterRebuild) -> Flow[None]:
+        return
+        yield
 
     swap = FilterRebuild.swap
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FilterRebuild, "swap", begin_to_swap)
-        with pytest.raises(KeyboardInterrupt):
-            seen.rebuild(range(100, 200))
+        patch.setattr(FilterRebuild, "swap", swap_until)
+        patch.setattr(FilterRebuild, "abandon", abandon)  # a killed process does not clean up
+        with pytest.raises(_Killed):
+            yield
+
+
+class _Killed(BaseException):
+    """Raised where a process is killed."""
+
+
+def swaps_first(request: Any) -> bool:
+    """Return whether the first part is replaced now."""
+    return isinstance(request, Call) and request.script is REBUILD_SWAP(base="", token="").script
+
+
+def swaps_others(request: Any) -> bool:
+    """Return whether all parts but the first are replaced now."""
+    return isinstance(request, Batch) and all(map(swaps_first, request.requests))
+
+
+def test_rebuild_that_is_killed_between_two_parts_is_completed_by_the_next(redis_server: Store) -> None:
+    seen = BloomFilter("urls", 10_000, parts=4)
+    seen.add_many(range(100))
+    with killed_after(swaps_others):
+        seen.rebuild(range(100, 200))
     assert 10 < seen.contains_many(range(100)).count(True) < 50
     assert 50 < seen.contains_many(range(100, 200)).count(True) < 95
 
@@ -188,6 +218,29 @@ def test_rebuild_that_is_killed_between_two_parts_is_completed_by_the_next(redis
 
     assert all(seen.contains_many(range(200, 300)))
     assert seen.contains_many(range(200)).count(True) < 10
+
+
+@pytest.mark.parametrize(
+    ("stored", "rebuilt", "step", "declared"),
+    [(4, 2, swaps_first, 2), (1, 4, swaps_others, 1), (2, 4, swaps_others, 2)],
+)
+@pytest.mark.parametrize("verb", ["rebuild", "delete"])
+def test_parts_that_a_killed_rebuild_has_left_are_removed_by_the_next(
+    redis_server: Store, stored: int, rebuilt: int, step: Callable[[Any], bool], declared: int, verb: str
+) -> None:
+    BloomFilter("urls", 1_000, parts=stored).add_many(range(100))
+    with killed_after(step):
+        BloomFilter("urls", 1_000, parts=rebuilt).rebuild(range(100))
+
+    last = BloomFilter("urls", 1_000, parts=declared)
+    if verb == "delete":
+        last.delete()
+    else:
+        last.rebuild(range(100))
+        assert all(last.contains_many(range(100)))
+
+    kept = [key for key in redis_server.keys() if redis_server.raw.pttl(key) < 0]  # noqa: SIM118 - no dict
+    assert len(kept) == (2 * declared if verb == "rebuild" else 0)
 
 
 def test_later_rebuild_supersedes_all_parts(redis_server: Store) -> None:
@@ -203,6 +256,26 @@ def test_later_rebuild_supersedes_all_parts(redis_server: Store) -> None:
 
     assert seen.contains("later")
     assert seen.info().items == 1
+
+
+def test_rebuild_that_a_whole_one_has_passed_replaces_no_part(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = BloomFilter("urls", 10_000, parts=4)
+
+    def begin_late(rebuild: FilterRebuild) -> Flow[Any]:
+        steps = begin(rebuild)
+        reply = yield next(steps)
+        monkeypatch.setattr(FilterRebuild, "begin", begin)
+        seen.rebuild(range(100))
+        return (yield steps.send(reply))
+
+    begin = FilterRebuild.begin
+    monkeypatch.setattr(FilterRebuild, "begin", begin_late)
+    with pytest.raises(RebuildSuperseded):
+        seen.rebuild([])
+
+    assert all(seen.contains_many(range(100)))
 
 
 def test_part_of_an_item_is_that_of_each_version(redis_server: Store) -> None:

@@ -355,6 +355,45 @@ def test_write_to_a_replica_is_an_error(sentinel_server: Store, settings: Any, d
         drive.ask(Command("INCR", "recovery:n"))
 
 
+def test_write_to_a_replica_is_refused_without_a_pause(
+    sentinel_server: Store, settings: Any, drive: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replica = sentinel_server.servers[1].url
+    monkeypatch.setattr("django_redis_components.core.client.topology.RECONNECT_EVERY_S", 1e9)
+    monkeypatch.setattr(recovery.random, "uniform", None)  # no pause is chosen
+    point(settings, replica)
+
+    def flow() -> Flow[int]:
+        refused = 0
+        for _ in range(3):
+            try:
+                yield Command("INCR", "recovery:n")
+            except redis.ReadOnlyError:
+                refused += 1
+        return refused
+
+    with redis.Redis.from_url(replica) as raw:
+        raw.config_resetstat()
+        assert drive(flow()) == 3
+        assert raw.info("commandstats")["cmdstat_incr"]["rejected_calls"] == 4, "one of three connects again"
+
+
+def test_write_follows_a_proxy_that_leads_to_the_new_primary(
+    sentinel_server: Store, settings: Any, drive: Driver
+) -> None:
+    primary, replica = (each.url for each in sentinel_server.servers[:2])
+    with Proxy(replica) as proxy:
+        point(settings, proxy.url)
+
+        def flow() -> Flow[list[Any]]:
+            yield Read("GET", "recovery:followed")
+            proxy.lead_to(primary)
+            replies: list[Any] = yield Batch([Command("SET", "recovery:followed", 1, "PX", 60_000), Read("PING")])
+            return replies
+
+        assert drive(flow()) == [b"OK", b"PONG"]
+
+
 def test_too_many_clients_is_a_transient_error_that_names_the_server(
     own_server: Store, settings: Any, drive: Driver
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import signal
 import socket
 import socketserver
@@ -186,7 +187,17 @@ def test_timeout_of_tls_names_it(settings: Any, drive: Driver) -> None:
             drive.ask(Read("PING"))
 
     text = "TLS is on, and a port without TLS does not answer it: check port and TLS in"
-    assert str(caught.value).startswith(f"127.0.0.1:{port}: Timeout connecting to server. {text} {SETTING}.")
+    pattern = rf"127\.0\.0\.1:{port}: Timeout connecting to server after \d[\d.]* s\. {re.escape(f'{text} {SETTING}.')}"
+    assert re.match(pattern, str(caught.value))
+
+
+def test_server_that_accepts_connections_and_says_nothing_is_named_with_the_wait(settings: Any, drive: Driver) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        point(settings, f"redis://127.0.0.1:{port}", SOCKET_TIMEOUT=0.3, RETRIES=0)
+
+        with pytest.raises(NotConnected, match=rf"127\.0\.0\.1:{port}.* after \d[\d.]* s$"):
+            drive.ask(Read("PING"))
 
 
 def test_command_that_meets_another_service_ends_as_if_redis_is_unavailable(web_server: int, settings: Any) -> None:

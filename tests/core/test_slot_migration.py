@@ -302,8 +302,8 @@ def test_request_waits_for_nodes_that_redirect_to_each_other(stores: Any, settin
                 drive.ask(request)
         migration_timeout(settings, 600)  # a page would not end
         with pytest.raises(redis.exceptions.ClusterDownError, match=text):
-            connections.page_client("default", 0.1).execute(requests[0])
-        with page_budget(0.1) as budget, pytest.raises(redis.exceptions.ClusterDownError, match=text):
+            connections.page_client("default", 1).execute(requests[0])
+        with page_budget(1) as budget, pytest.raises(redis.exceptions.ClusterDownError, match=text):
             drive.ask(requests[0])
         assert budget.left_s == 0
         first.close()

@@ -7,7 +7,7 @@ import gc
 import math
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -21,7 +21,7 @@ from django_redis_components.core.client.budget import budget_left_s, page_budge
 from django_redis_components.core.client.connections import AsyncClient
 from django_redis_components.core.client.exceptions import NotConnected
 from django_redis_components.core.client.transport import MAX_CONNECTS
-from django_redis_components.core.protocol import Batch, Command, Read, arun, run
+from django_redis_components.core.protocol import Batch, Command, Flow, Read, arun, run
 from tests.core.conftest import Driver
 from tests.support import Proxy, Store, run_async
 
@@ -72,6 +72,35 @@ def test_lost_reply_leaves_the_rest_of_the_timeout_for_the_retry(
     proxy.drop_next_reply(after=b"PING")
 
     assert drive.ask(Read("PING")) == b"PONG"
+
+
+@pytest.mark.parametrize(
+    "request_of",
+    [lambda: Command("ECHO", b"x" * 100), lambda: Batch([Read("PING")] * 20)],
+    ids=["one", "batch"],
+)
+def test_reply_that_arrives_byte_by_byte_ends_with_the_socket_timeout(
+    proxy: Proxy, settings: Any, drive: Driver, request_of: Callable[[], Any]
+) -> None:
+    settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": proxy.url, "SOCKET_TIMEOUT": 0.5, "RETRIES": 0}}}
+
+    def flow() -> Flow[Any]:
+        yield Read("PING")
+        proxy.drip(0.03)
+        return (yield request_of())
+
+    with pytest.raises(redis.TimeoutError, match=r"did not answer within 0\.5 s"):
+        drive(flow())
+
+
+def test_opening_that_is_answered_byte_by_byte_ends_with_the_socket_timeout(
+    proxy: Proxy, settings: Any, drive: Driver
+) -> None:
+    settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": proxy.url, "SOCKET_TIMEOUT": 0.5, "RETRIES": 0}}}
+    proxy.drip(0.1)
+
+    with pytest.raises(NotConnected, match=r"Timeout .* after \d"):
+        drive.ask(Read("PING"))
 
 
 def test_request_above_the_buffers_of_the_network_is_sent(redis_server: Store, drive: Driver) -> None:

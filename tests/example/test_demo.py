@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import socket
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import psutil
 
+from example_project.demo.console import Console
 from example_project.demo.run import free_port_from
 from tests.support import eventually
 from tests.support.demo import READY, START_S, STOP_S, Demo, demo_environment, running_demo
@@ -142,6 +144,14 @@ def test_the_addresses_are_printed(demo):
     assert f"mails      {demo.base}/mails/" in printed
     assert "sign in    user admin, password market;" in printed
     assert READY in printed
+
+
+def test_lines_with_any_character_are_printed_on_a_terminal_without_them():
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+
+    Console(stream).line("site", "Zoë → \ufffd")
+
+    assert stream.buffer.getvalue() == b"site   | Zo\\xeb -> \\ufffd\n"
 
 
 def test_an_invalid_port_is_rejected(tmp_path, children):

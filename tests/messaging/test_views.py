@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import logging
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,6 +15,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.test import Client, RequestFactory
 from django.urls import reverse
 
+from django_redis_components.core.circuit_breaker import forget_failures
 from django_redis_components.messaging import Chat, views
 from django_redis_components.messaging.subscriber import stop_all
 from tests.conftest import components_settings
@@ -331,7 +333,16 @@ def test_long_poll_with_the_cursor_of_a_former_chat_is_answered_at_once(
     assert ([row["body"] for row in fetched["messages"]], fetched["is_truncated"]) == (["hi"], True)
 
 
-def test_event_stream_needs_asgi(client: Client, chat: Chat) -> None:
-    response = client.get(url("chat_events", "room"))
+def test_event_stream_under_wsgi_is_501_with_one_warning_and_no_mail(
+    client: Client, chat: Chat, caplog: pytest.LogCaptureFixture, mailoutbox: list[Any], settings: Any
+) -> None:
+    settings.ADMINS = [("Ada", "ada@example.test")]
+    forget_failures()
 
-    assert (response.status_code, response.json()["error"]) == (501, "Event streams need ASGI.")
+    responses = [client.get(url("chat_events", "room")) for _ in range(3)]
+
+    assert [(one.status_code, one.json()["error"]) for one in responses] == [(501, "Event streams need ASGI.")] * 3
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [
+        f"{url('chat_events', 'room')} is answered with 501: event streams need ASGI, and this server is WSGI."
+    ]
+    assert mailoutbox == []

@@ -30,16 +30,15 @@ class Proxy:
     """
 
     def __init__(self, upstream_url: str) -> None:
-        parts = urlsplit(upstream_url)
-        self._upstream = (parts.hostname or "127.0.0.1", parts.port or 6379)
-        self._path = parts.path or "/0"
+        self.lead_to(upstream_url)
+        self._path = urlsplit(upstream_url).path or "/0"
         self._lock = threading.Lock()
         self._links: set[_Link] = set()
         self._after: bytes | None = None
         self._times = 0
         self._probability = 0.0
         self._random = random.Random(0)
-        self.delay_s = 0.0
+        self.delay_s = self.drip_s = 0.0
         self.is_holding = False
         #: Number of dropped replies.
         self.dropped = 0
@@ -51,6 +50,11 @@ class Proxy:
     @property
     def url(self) -> str:
         return f"redis://127.0.0.1:{self.port}{self._path}"
+
+    def lead_to(self, upstream_url: str) -> None:
+        """Connect further connections to this server. Open ones stay."""
+        parts = urlsplit(upstream_url)
+        self._upstream = (parts.hostname or "127.0.0.1", parts.port or 6379)
 
     def drop_next_reply(self, after: bytes | None = None, times: int = 1) -> None:
         """Drop the replies of the next ``times`` requests that contain ``after`` (None: any but the handshake).
@@ -68,6 +72,10 @@ class Proxy:
     def delay(self, seconds: float) -> None:
         """Delay each chunk of a reply; 0 delays none. A long delay is like a server that hangs."""
         self.delay_s = seconds
+
+    def drip(self, seconds: float) -> None:
+        """Forward replies byte by byte, with this pause after each; 0 forwards them at once."""
+        self.drip_s = seconds
 
     def hold(self) -> None:
         """Keep all replies until `let_go`, for as long as the test needs."""
@@ -223,6 +231,11 @@ class _Link:
                 self._closed.wait(self._proxy.delay_s)
             while self._proxy.is_holding and not self._closed.wait(HOLD_S):
                 pass
+            while self._proxy.drip_s and len(data) > 1:
+                self._client.sendall(data[:1])
+                data = data[1:]
+                if self._closed.wait(self._proxy.drip_s):
+                    return
             self._client.sendall(data)
 
     def _drain(self) -> None:

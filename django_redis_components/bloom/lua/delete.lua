@@ -1,7 +1,7 @@
 -- Delete a filter, and a rebuild of it.
 -- Precondition: none.
 -- KEYS[1] base  prefix of the keys of the filter
--- DERIVED base:meta base:build base:built base:<generation>:meta base:<generation>:<number>
+-- DERIVED base:meta base:build base:built base:parts base:<generation>:meta base:<generation>:<number>
 -- Returns 1: deleted
 -- Returns 0: there was none
 -- Cost: O(layers)
@@ -15,5 +15,5 @@ end
 if filter then
   remove(filter, false)
 end
-redis.call("UNLINK", base .. ":build", base .. ":built")
+redis.call("UNLINK", base .. ":build", base .. ":built", base .. ":parts")
 return (filter or build) and 1 or 0

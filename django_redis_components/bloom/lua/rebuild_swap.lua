@@ -4,7 +4,7 @@
 -- DERIVED base:meta base:build base:built base:<generation>:meta base:<generation>:<number>
 -- ARGV[1] token  of this rebuild
 -- Returns 1: replaced, now or by a call whose reply was lost
--- Returns -1: superseded, or expired
+-- Returns -1: superseded, expired, or a server that evicts keys with a TTL has lost a layer
 -- Cost: O(layers)
 local base = KEYS[1]
 local token = ARGV[1]
@@ -18,6 +18,11 @@ end
 local new = is_active(build, token) and read_build(base)
 if not new then
   return SUPERSEDED
+end
+for number = 1, new.count do
+  if redis.call("GETRANGE", new.layers[number].key, 0, 0) ~= (number < new.count and CLOSED or OPEN) then
+    return SUPERSEDED
+  end
 end
 local former = read_filter(base, base .. ":meta")
 if former then

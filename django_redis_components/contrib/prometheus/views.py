@@ -8,6 +8,7 @@ from django.views.decorators.http import require_safe
 
 from django_redis_components.contrib.prometheus.collector import RedisComponentsCollector
 from django_redis_components.core.exceptions import missing_extra
+from django_redis_components.core.expected_responses import unlogged
 from django_redis_components.dashboard.monitoring_access import access_of, refusal
 
 
@@ -26,7 +27,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
         from prometheus_client.exposition import choose_encoder
     except ModuleNotFoundError:
         reason = missing_extra("The metrics view", "prometheus-client", "prometheus")
-        return HttpResponse(f"501 Not Implemented: {reason}\n", "text/plain", status=501)
+        return unlogged(HttpResponse(f"501 Not Implemented: {reason}\n", "text/plain", status=501))
     registry = CollectorRegistry()
     registry.register(RedisComponentsCollector())
     encode, content_type = choose_encoder(request.headers.get("Accept", ""))

@@ -9,6 +9,7 @@ import asyncio
 import builtins
 import contextlib
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -20,6 +21,31 @@ from django_redis_components.core.polling import POLLIN, new_poller
 PART_S = 0.1
 #: Seconds until a task that has not ended is cancelled again.
 CANCEL_AGAIN_S = 0.05
+
+
+@contextlib.contextmanager
+def limited_reads(redis_connection: Any) -> Iterator[None]:
+    """Limit the time in which a connection is opened; redis-py limits each single read."""
+    parser, started_at, waited_s = redis_connection._parser, time.monotonic(), 0.0
+    read = parser.read_from_socket
+
+    def read_in_time(**options: Any) -> Any:
+        nonlocal waited_s
+        waited_s = waited_s or time.monotonic() - started_at
+        left_s = redis_connection.socket_timeout - waited_s
+        if left_s <= 0:
+            raise TimeoutError("Timeout reading from socket")
+        has_arrived, asked_at = is_readable(parser._sock), time.monotonic()
+        try:
+            return read(**{**options, "timeout": left_s})
+        finally:
+            waited_s += 0.0 if has_arrived else time.monotonic() - asked_at
+
+    parser.read_from_socket = read_in_time
+    try:
+        yield
+    finally:
+        del parser.read_from_socket
 
 
 @contextlib.contextmanager
@@ -35,15 +61,22 @@ def shorter_timeouts(redis_connection: Any, timeout_s: float | None) -> Iterator
         redis_connection.socket_timeout, redis_connection.socket_connect_timeout = before
 
 
-async def finish(task: asyncio.Future[Any]) -> float:
-    """Wait for a task, and return the seconds in which the event loop was busy meanwhile."""
-    loop, busy_s = asyncio.get_running_loop(), 0.0
+async def finish(task: asyncio.Future[Any], limit_s: float) -> float:
+    """Wait for a task, and return the seconds in which the event loop was busy meanwhile.
+
+    Args:
+        limit_s: seconds, without those, after which the task is cancelled.
+    """
+    loop, busy_s, left_s = asyncio.get_running_loop(), 0.0, limit_s
     try:
         while not task.done():
+            if left_s <= 0:
+                raise TimeoutError("Timeout connecting to server")
             started_at = loop.time()
-            await asyncio.wait([task], timeout=PART_S)
+            await asyncio.wait([task], timeout=min(PART_S, left_s))
             busy_s += max(0.0, loop.time() - started_at - PART_S)
-    except asyncio.CancelledError:
+            left_s -= PART_S
+    except (TimeoutError, asyncio.CancelledError):
         await _cancel(task)
         raise
     return busy_s
@@ -112,8 +145,13 @@ class _PatientSemaphore(asyncio.Semaphore):
 
 def has_arrived(transport: Any) -> bool:
     """Return whether the socket can be read: a busy event loop has not read yet what has arrived."""
+    return is_readable(transport.get_extra_info("socket"))
+
+
+def is_readable(sock: Any) -> bool:
+    """Return whether a socket can be read without waiting."""
     poller = new_poller()
-    poller.register(transport.get_extra_info("socket").fileno(), POLLIN)
+    poller.register(sock.fileno(), POLLIN)
     return bool(poller.poll(0))
 
 

@@ -4,6 +4,9 @@
   executed. The request is sent again, to the right node.
 - The reply was lost (connection, timeout): the request may have been executed. It is sent again only if it is
   idempotent.
+- READONLY of an address that always leads to the same server: waiting for a failover would not help. The request is
+  sent again at once, over a new connection, because a name or a proxy may lead to another server by now. This happens
+  once in `topology.RECONNECT_EVERY_S`; in between the error is raised at once.
 - ASK and TRYAGAIN: the slot of the request is being moved (`slot_migration`), nothing was executed. The request is sent
   again after a delay, for as long as `SLOT_MIGRATION_TIMEOUT`, the caller or the budget of a page allows. This uses no
   retry. Nodes that redirect to each other with MOVED do not agree yet after a move or a failover: the same holds.
@@ -51,7 +54,7 @@ from django_redis_components.core.client.budget import budget_left_s, spend
 from django_redis_components.core.client.endpoint import Node
 from django_redis_components.core.client.event_loops import PART_S
 from django_redis_components.core.client.exceptions import NotConnected, SlotMigrating
-from django_redis_components.core.client.topology import Cluster, NodeQuery, Topology
+from django_redis_components.core.client.topology import Cluster, NodeQuery, Standalone, Topology
 from django_redis_components.core.protocol import Call, Command, CommandArgs
 from django_redis_components.core.settings.sections import ConnectionSettings
 
@@ -79,6 +82,8 @@ class SendCommands:
 
     node: Node
     commands: Sequence[CommandArgs]
+    #: Whether to use none of the open connections to the node.
+    reconnects: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -146,6 +151,7 @@ class _PendingRequest:
     node: Node | None = None
     with_source: bool = False
     source_sent: bool = False
+    reconnects: bool = False
     redirects: int = 0
     #: Since when it waits for its slot, by the monotonic clock; 0: its slot was not being moved.
     waits_since: float = 0.0
@@ -159,6 +165,7 @@ class _Retry(enum.Enum):
     NEVER = enum.auto()
     AT_ONCE = enum.auto()
     WITH_SOURCE = enum.auto()
+    RECONNECTED = enum.auto()
     AFTER_BACKOFF = enum.auto()
     AFTER_SLOT_MOVED = enum.auto()
 
@@ -188,7 +195,9 @@ class RetryLimits:
         """Return the seconds that are left for the next attempt."""
         return max(self._answered_deadline - time.monotonic(), self._time_left_s())
 
-    def next(self, failed: Sequence[tuple[_PendingRequest, _Retry]]) -> tuple[list[_PendingRequest], float]:
+    def next(
+        self, failed: Sequence[tuple[_PendingRequest, _Retry]], topology: Topology
+    ) -> tuple[list[_PendingRequest], float]:
         """Return the requests that are sent again, and the delay before that in seconds."""
         slot_wait_left_s = self._slot_wait_left_s(failed)
         allowed = {_Retry.AFTER_SLOT_MOVED} if slot_wait_left_s > 0 else set()
@@ -196,6 +205,8 @@ class RetryLimits:
             allowed |= _AFTER_ANSWER
             if self._time_left_s() > 0 and self._backoffs < self.settings.retries:
                 allowed |= {_Retry.AFTER_BACKOFF}
+            if self._may_reconnect(failed, topology):
+                allowed |= {_Retry.RECONNECTED}
         used = {when for _, when in failed} & allowed
         if used & _AFTER_ANSWER:
             self._answered_deadline = time.monotonic() + ANSWERED_S
@@ -213,6 +224,11 @@ class RetryLimits:
         spend(delay_s)
         return [pending for pending, when in failed if when in allowed], delay_s
 
+    def _may_reconnect(self, failed: Sequence[tuple[_PendingRequest, _Retry]], topology: Topology) -> bool:
+        """Return whether requests that a replica refused are sent over a new connection."""
+        is_refused = any(when is _Retry.RECONNECTED for _, when in failed) and self._time_left_s() > 0
+        return is_refused and isinstance(topology, Standalone) and topology.should_reconnect()
+
     def _time_left_s(self) -> float:
         return min(self._deadline - time.monotonic(), budget_left_s())
 
@@ -229,7 +245,7 @@ def _retry(pending: Sequence[_PendingRequest], topology: Topology, limits: Retry
     settings, batch = limits.settings, pending
     while True:
         failed = [(each, _when(each, topology)) for each in pending if isinstance(each.reply, RedisError)]
-        pending, delay_s = limits.next(failed)
+        pending, delay_s = limits.next(failed, topology)
         if not pending:
             return
         pending = [*pending, *_waits_after(pending, batch)]
@@ -267,7 +283,7 @@ def _log_slot_waits(slot_waiters: Sequence[_PendingRequest], topology: Topology,
 
 def _when(pending: _PendingRequest, topology: Topology) -> _Retry:
     """Decide when to send a failed request again, and to which node."""
-    error, pending.node = pending.reply, None
+    error, pending.node, pending.reconnects = pending.reply, None, False
     if isinstance(error, NoScriptError):
         pending.with_source = isinstance(pending.request, Call) and not pending.source_sent
         return _Retry.WITH_SOURCE if pending.with_source else _Retry.NEVER
@@ -284,6 +300,9 @@ def _when(pending: _PendingRequest, topology: Topology) -> _Retry:
             return _Retry.AT_ONCE
         pending.disagree_since = pending.disagree_since or time.monotonic()
         return _Retry.AFTER_SLOT_MOVED
+    if isinstance(error, ReadOnlyError) and isinstance(topology, Standalone):
+        pending.reconnects = True
+        return _Retry.RECONNECTED
     if isinstance(error, NOT_EXECUTED_ERRORS) or is_connection_loss(error):
         if pending.lost is None and not isinstance(error, NOT_EXECUTED_ERRORS):
             pending.lost = error
@@ -310,7 +329,8 @@ def _send(pending: Sequence[_PendingRequest], topology: Topology) -> Steps:
             groups.setdefault(node, []).append(entry)
     for node, group in groups.items():
         try:
-            replies = yield SendCommands(node, _commands(group, topology.redirects))
+            reconnects = any(each.reconnects for each in group)
+            replies = yield SendCommands(node, _commands(group, topology.redirects), reconnects)
         except RedisError as exc:
             replies = [exc] * len(group)
         for entry, reply in zip(group, replies, strict=True):

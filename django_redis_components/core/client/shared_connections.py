@@ -119,7 +119,7 @@ class SharedConnections(AsyncConnectionPool):
         if is_opened := len(self._shared) < MAX_SHARED and not any(each.is_usable for each in self._shared):
             await self._wait_for_another(timeout_s)
         if not self._shared:
-            raise self._not_connected(ConnectionError(SERVER_CLOSED_CONNECTION_ERROR))
+            raise self._not_connected(ConnectionError(SERVER_CLOSED_CONNECTION_ERROR), started_at)
         connection = min(self._shared, key=_EXPECTED_WAIT)
         if connection.is_usable:
             self._current = connection
@@ -147,11 +147,11 @@ class SharedConnections(AsyncConnectionPool):
                 self._opening = None
                 opening.cancel()
         if not opening.done():
-            raise self._not_connected(TimeoutError("Timeout connecting to server"))
+            raise self._not_connected(TimeoutError("Timeout connecting to server"), started_at)
         opening.result()
 
-    def _not_connected(self, error: RedisError) -> RedisError:
-        return AsyncConnection(self._make_connection()).connect_error(error)
+    def _not_connected(self, error: RedisError, started_at: float) -> RedisError:
+        return AsyncConnection(self._make_connection()).connect_error(error, time.monotonic() - started_at)
 
     async def _open_shared(self) -> None:
         connection = MultiplexedConnection(await self.open(), self._forget, self._record_large)

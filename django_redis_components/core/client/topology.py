@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
+import math
+import time
 from collections.abc import Generator
 from typing import Any
 
@@ -30,6 +32,9 @@ class NodeQuery:
 Discovery = Generator[NodeQuery, Any, None]
 #: Keys tried to find one on each primary: enough to find a primary that serves a thousandth of the slots.
 MAX_KEYS_TRIED = 20_000
+#: Seconds between two attempts to reach a primary at the address of a replica, by connecting again. Less would open a
+#: connection for nearly each write while a name leads to a replica.
+RECONNECT_EVERY_S = 1.0
 
 
 class Standalone:
@@ -39,6 +44,7 @@ class Standalone:
     redirects = False
 
     def __init__(self, endpoint: Endpoint) -> None:
+        self._reconnected_at = -math.inf
         #: The node of all keys; None if it may change, or depends on the key.
         self.only_node: Node | None = endpoint.seeds[0]
 
@@ -56,6 +62,14 @@ class Standalone:
 
     def forget(self, _: Any = None) -> None:
         """Do nothing: the node never changes."""
+
+    def should_reconnect(self) -> bool:
+        """Return whether to connect again after the server refused to write as a replica, now that it did."""
+        now = time.monotonic()
+        is_due = now - self._reconnected_at >= RECONNECT_EVERY_S
+        if is_due:
+            self._reconnected_at = now
+        return is_due
 
     def discover(self) -> Discovery:
         """Ask nothing: the node is configured."""

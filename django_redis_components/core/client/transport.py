@@ -16,21 +16,29 @@ from __future__ import annotations
 import asyncio
 import builtins
 import contextlib
-import math
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from hiredis import PushNotification
 from redis._parsers.hiredis import NOT_ENOUGH_DATA
 from redis._parsers.socket import SERVER_CLOSED_CONNECTION_ERROR
-from redis.exceptions import ConnectionError, InvalidResponse, RedisError, ResponseError, TimeoutError
+from redis.exceptions import ConnectionError, RedisError, ResponseError, TimeoutError
 
-from django_redis_components.core.client.budget import budget_left_s, spend
+from django_redis_components.core.client.base_connection import BaseConnection
+from django_redis_components.core.client.budget import spend
 from django_redis_components.core.client.encoding import pack, pack_many
-from django_redis_components.core.client.event_loops import PART_S, abort, finish, has_arrived, shorter_timeouts
-from django_redis_components.core.client.exceptions import MALFORMED, READ_ERRORS, NotConnected, is_of_reply
+from django_redis_components.core.client.event_loops import (
+    PART_S,
+    abort,
+    finish,
+    has_arrived,
+    is_readable,
+    limited_reads,
+    shorter_timeouts,
+)
+from django_redis_components.core.client.exceptions import MALFORMED, READ_ERRORS, is_of_reply
 from django_redis_components.core.client.kernel_timeout import set_kernel_timeout
 from django_redis_components.core.protocol import CommandArgs
 
@@ -46,83 +54,17 @@ MAX_CONNECTS = 3
 _sync_connections: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-class _BaseConnection:
-    """What both connections share.
-
-    Attributes:
-        released_at: when the connection was last put back into its pool, by the monotonic clock; 0.0: never; -inf: it
-            must be checked before its next use.
-        opened_s: seconds of the timeout that opening it has used, which the first request has waited already.
-    """
-
-    __slots__ = ("_on_late", "_redis_connection", "opened_s", "released_at")
-
-    def __init__(self, redis_connection: Any, on_late: Callable[[float], None] | None = None) -> None:
-        """
-        Args:
-            redis_connection: a connection of redis-py.
-            on_late: is called with the seconds since a request was sent, again and again until it is answered.
-        """
-        self._redis_connection = redis_connection
-        self._on_late = on_late
-        self.released_at = self.opened_s = 0.0
-
-    def connect_error(self, error: Exception) -> RedisError:
-        """Return `NotConnected` for an error while connecting, unless the error says more."""
-        if type(error) not in (
-            ConnectionError,
-            TimeoutError,
-            UnicodeError,
-            UnicodeEncodeError,
-        ):  # a host that cannot be encoded
-            return self.redis_error(error)
-        address, text = self._redis_connection._host_error(), str(error)
-        return NotConnected(text if address in text else f"{address}: {text}")
-
-    @property
-    def socket_timeout_s(self) -> float:
-        """The longest wait for a reply, in seconds."""
-        return float(self._redis_connection.socket_timeout)
-
-    def redis_error(self, error: Exception) -> RedisError:
-        """Return redis-py's error for one of the socket, with the address in it."""
-        if isinstance(error, RedisError) and type(error) not in (ConnectionError, TimeoutError):
-            return error  # such as BusyLoadingError, which is a reply
-        address = self._redis_connection._host_error()
-        if isinstance(error, MALFORMED) and not isinstance(error, OSError):  # an error of TLS may be both
-            return InvalidResponse(f"{type(error).__name__}: {error}")
-        if isinstance(error, TimeoutError | builtins.TimeoutError):
-            return TimeoutError(f"{address} did not answer within {self._redis_connection.socket_timeout:g} s.")
-        return ConnectionError(f"{address}: {str(error) or type(error).__name__}")
-
-    def _limit_s(self, timeout_s: float | None) -> float:
-        """Return the seconds that a late request may wait in all."""
-        limit_s: float = self._redis_connection.socket_timeout
-        if not self.released_at:
-            limit_s, self.opened_s = limit_s - self.opened_s, 0.0
-        return min(limit_s, math.inf if timeout_s is None else timeout_s, budget_left_s())
-
-    def _record_opening(self, started_at: float, timeout_s: float | None) -> None:
-        unused_s = 0.0 if timeout_s is None else max(0.0, self._redis_connection.socket_timeout - timeout_s)
-        self.opened_s = time.monotonic() - started_at + unused_s
-
-    def report_late(self, waited_s: float) -> None:
-        """Report that a request has waited for this long, in seconds."""
-        if self._on_late is not None:
-            self._on_late(waited_s)
-
-
-class SyncConnection(_BaseConnection):
+class SyncConnection(BaseConnection):
     """A connection for one request at a time, used by one thread at a time."""
 
-    __slots__ = ("_buffer", "_has_kernel_timeout", "_parser", "_part_s", "_reader", "_socket")
+    __slots__ = ("_buffer", "_has_kernel_timeout", "_parser", "_part_s", "_reader", "_socket", "_waited_s")
 
     def connect(self, timeout_s: float | None = None) -> None:
         """Open the connection. A step may take `timeout_s` seconds, if the settings allow more."""
         started_at = time.monotonic()
         connection = self._redis_connection
         _sync_connections.add(connection)
-        with shorter_timeouts(connection, timeout_s):
+        with shorter_timeouts(connection, timeout_s), limited_reads(connection):
             connection.connect()
         self._socket = connection._sock
         self._parser = connection._parser
@@ -164,7 +106,8 @@ class SyncConnection(_BaseConnection):
         data = pack_many(commands)
         try:
             self._send(data)
-            return [self._read(timeout_s) for _ in commands]
+            self._waited_s = 0.0
+            return [self._read(timeout_s, self._waited_s) for _ in commands]
         except READ_ERRORS as exc:
             raise self.redis_error(exc) from exc
 
@@ -228,52 +171,73 @@ class SyncConnection(_BaseConnection):
                 if waited_s >= self._redis_connection.socket_timeout:
                     raise TimeoutError from None
 
-    def _read(self, timeout_s: float | None) -> Any:
-        """Return the next reply. This is redis-py's `read_response` without what a plain reply does not need."""
+    def _read(self, timeout_s: float | None, waited_s: float = 0.0) -> Any:
+        """Return the next reply. This is redis-py's `read_response` without what a plain reply does not need.
+
+        Args:
+            waited_s: seconds that were waited for former replies of the same request.
+        """
         reader = self._reader
         reply = reader.gets()
-        while reply is NOT_ENOUGH_DATA:
+        if reply is NOT_ENOUGH_DATA:
             try:
                 size = self._socket.recv_into(self._buffer)
             except _PART_IS_OVER:
-                return self._read_late(timeout_s)
-            if not size:
-                raise ConnectionError(SERVER_CLOSED_CONNECTION_ERROR)
-            reader.feed(self._buffer, 0, size)
-            reply = reader.gets()
+                reply = self._read_late(timeout_s, waited_s + self._part_s)
+            else:
+                self._feed(size)
+                reply = reader.gets()
+                if reply is NOT_ENOUGH_DATA:
+                    reply = self._read_late(timeout_s, waited_s)
         if isinstance(reply, PushNotification):
             self._parser.handle_push_response(reply)
-            return self._read(timeout_s)
+            return self._read(timeout_s, waited_s)
         error = reply[0] if reply.__class__ is list and reply else reply
         if isinstance(error, ConnectionError):
             raise error
         return reply
 
-    def _read_late(self, timeout_s: float | None) -> Any:
-        """Continue to read a reply that did not arrive within the first part of the timeout."""
-        limit_s, waited_s, spent_s = self._limit_s(timeout_s), self._part_s, 0.0
+    def _read_late(self, timeout_s: float | None, waited_s: float) -> Any:
+        """Continue to read a reply that did not arrive within the first part of the timeout, or not all of it."""
+        limit_s, spent_s = self._limit_s(timeout_s), 0.0
         try:
-            while True:
-                self.report_late(waited_s)
-                spend(waited_s - spent_s)
-                spent_s = waited_s
+            while (reply := self._reader.gets()) is NOT_ENOUGH_DATA:
                 part_s = min(self._part_s, limit_s - waited_s)
+                if waited_s - spent_s >= self._part_s or part_s < MIN_PART_S:
+                    self.report_late(waited_s)
+                    spend(waited_s - spent_s)
+                    spent_s = waited_s
                 if part_s < MIN_PART_S:
                     raise TimeoutError
-                self._socket.settimeout(part_s)
-                try:
-                    return self._parser.read_response()
-                except TimeoutError:
-                    waited_s += part_s
+                waited_s += self._receive(part_s)
         finally:
+            self._waited_s = waited_s
             self._wait_in_parts()
+        return reply
+
+    def _receive(self, seconds: float) -> float:
+        """Read what arrives within this time. Return how long the server took: 0 for what had arrived before."""
+        has_arrived, started_at = is_readable(self._socket), time.monotonic()
+        if seconds < self._part_s:  # the last part
+            self._socket.settimeout(seconds)
+        try:
+            size = self._socket.recv_into(self._buffer)
+        except _PART_IS_OVER:
+            return seconds
+        self._feed(size)
+        return 0.0 if has_arrived else min(seconds, time.monotonic() - started_at)
+
+    def _feed(self, size: int) -> None:
+        if not size:
+            raise ConnectionError(SERVER_CLOSED_CONNECTION_ERROR)
+        self._reader.feed(self._buffer, 0, size)
 
     def _wait_in_parts(self) -> None:
         """Limit each read and write to a part of the timeout."""
         self._socket.settimeout(None if self._has_kernel_timeout else self._part_s)
 
 
-class AsyncConnection(_BaseConnection):
+class AsyncConnection(BaseConnection):
     """A connection for one request at a time, used by one task at a time."""
 
     __slots__ = ()
@@ -289,7 +253,7 @@ class AsyncConnection(_BaseConnection):
         for attempt in range(1, MAX_CONNECTS + 1):
             with shorter_timeouts(self._redis_connection, limit_s):
                 opening = asyncio.ensure_future(self._redis_connection.connect())
-                busy_s = await finish(opening)
+                busy_s = await finish(opening, self.socket_timeout_s)
             try:
                 opening.result()
             except (TimeoutError, builtins.TimeoutError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import re
 import struct
@@ -276,7 +277,7 @@ def test_view_answers_only_the_token(
 
 
 def test_view_without_the_library_is_not_implemented_and_names_the_extra(
-    settings: Any, client: Client, monkeypatch: pytest.MonkeyPatch
+    settings: Any, client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     allow(settings, TOKEN=TOKEN)
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
@@ -288,6 +289,7 @@ def test_view_without_the_library_is_not_implemented_and_names_the_extra(
         "501 Not Implemented: The metrics view needs the package prometheus-client: "
         "pip install 'django-redis-components[prometheus]'.\n"
     )
+    assert [record.name for record in caplog.records if record.levelno >= logging.ERROR] == [], "Django mails errors"
     assert client.get(URL).status_code == 401
 
 

@@ -88,7 +88,7 @@ class AsyncConnectionPool:
             await self._on_open(connection)
         except (RedisError, *MALFORMED) as exc:
             connection.close()
-            raise connection.connect_error(exc) from exc
+            raise connection.connect_error(exc, time.monotonic() - started_at) from exc
         except BaseException:
             connection.close()
             raise

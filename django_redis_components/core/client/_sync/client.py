@@ -234,4 +234,6 @@ class SyncClient:
         if isinstance(step, NodeQuery):
             pool = self._pool(step.node, "sentinel" if step.sentinel else "requests")
             return pool.request(step.args, left_s / 2)  # a node that hangs leaves time to ask the next one
+        if step.reconnects:
+            self.close()
         return self._pool(step.node).request_many(step.commands, left_s)

@@ -89,7 +89,7 @@ class SyncConnectionPool:
             self._on_open(connection)
         except (RedisError, *MALFORMED) as exc:
             connection.close()
-            raise connection.connect_error(exc) from exc
+            raise connection.connect_error(exc, time.monotonic() - started_at) from exc
         except BaseException:
             connection.close()
             raise
