@@ -29,7 +29,7 @@ from django_redis_components.taskqueue import (
     routing,
 )
 from django_redis_components.taskqueue.fields import Part
-from django_redis_components.taskqueue.shards import place, route_of
+from django_redis_components.taskqueue.shards import place, route_of, shards_of
 from tests.support import Proxy, eventually
 from tests.support.asynchronous import run_async
 from tests.support.waiting import TIMEOUT_S
@@ -229,6 +229,25 @@ def test_calls_go_elsewhere_while_a_shard_keeps_one_waiting(
 
     assert places_of_others == ["default"] * 6
     assert set(places(shards, [events.enqueue(number) for number in range(2)])) == {"default", "b"}
+
+
+def test_shard_that_was_fast_keeps_calls_waiting_for_a_shorter_time(
+    shards: TwoShards, proxied: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time is not part of the public API."""
+    for number in range(4):
+        events.enqueue(number)
+    monkeypatch.setattr(routing, "SLOW_S", 1_000.0)
+    proxied.hold()
+    waiting = threading.Thread(target=lambda: [events.enqueue(number) for number in range(2)])
+    waiting.start()
+    eventually(lambda: count_in(shards)[1] == 3)  # and its reply is held
+
+    eventually(routing._circuit(shards_of()[1]).is_slow)
+
+    assert places(shards, [events.enqueue(number) for number in range(6)]) == ["default"] * 6
+    proxied.let_go()
+    waiting.join(TIMEOUT_S)
 
 
 def test_task_whose_reply_was_lost_is_in_no_other_shard(shards: TwoShards, proxied: Proxy) -> None:
