@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -30,7 +29,7 @@ from django_redis_components.taskqueue import (
     routing,
 )
 from django_redis_components.taskqueue.fields import Part
-from django_redis_components.taskqueue.shards import place, route_of, shards_of
+from django_redis_components.taskqueue.shards import place, route_of
 from tests.support import Proxy, eventually
 from tests.support.asynchronous import run_async
 from tests.support.waiting import TIMEOUT_S
@@ -235,7 +234,6 @@ def test_calls_go_elsewhere_while_a_shard_keeps_one_waiting(
 def test_shard_that_was_fast_keeps_calls_waiting_for_a_shorter_time(
     shards: TwoShards, proxied: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The time is not part of the public API."""
     for number in range(4):
         events.enqueue(number)
     monkeypatch.setattr(routing, "SLOW_S", 1_000.0)
@@ -244,19 +242,42 @@ def test_shard_that_was_fast_keeps_calls_waiting_for_a_shorter_time(
     waiting.start()
     eventually(lambda: count_in(shards)[1] == 3)  # and its reply is held
 
-    eventually(routing._circuit(shards_of()[1]).slow_s)
+    eventually(lambda: next_shards(2) == ["default"] * 2)
 
-    assert places(shards, [events.enqueue(number) for number in range(6)]) == ["default"] * 6
     proxied.let_go()
     waiting.join(TIMEOUT_S)
 
 
-def test_calls_go_to_the_shard_that_keeps_others_waiting_for_the_shortest_time(shards: TwoShards) -> None:
-    """On a busy host each shard keeps a call waiting at times. Which one does is not part of the public API."""
-    for shard, waited_s in zip(shards_of(), (1, 10), strict=True):
-        routing._circuit(shard).waiting[object()] = time.monotonic() - waited_s
+def test_calls_go_to_the_shard_that_keeps_others_waiting_for_the_shortest_time(
+    shards: TwoShards, proxied: Proxy, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(routing, "SLOW_S", 0.0)
+    with Proxy(shards.a.url) as other:
+        change_connections(settings, default={"URL": other.url})
+        for number in range(4):
+            events.enqueue(number)
+        proxied.hold()
+        waiting = [threading.Thread(target=lambda: [events.enqueue(number) for number in range(2)])]
+        waiting[0].start()
+        eventually(lambda: count_in(shards)[1] == 3)
+        other.hold()
+        before = count_in(shards)[0]
+        waiting.append(threading.Thread(target=events.enqueue, args=(0,)))
+        waiting[1].start()
+        eventually(lambda: count_in(shards)[0] == before + 1)
 
-    assert places(shards, [events.enqueue(number) for number in range(6)]) == ["default"] * 6
+        assert next_shards(4) == ["default"] * 4
+
+        other.let_go()
+        proxied.let_go()
+        for thread in waiting:
+            thread.join(TIMEOUT_S)
+        connections.close_all()
+
+
+def next_shards(number: int) -> list[str]:
+    """Return the names of the shards that get the next tasks."""
+    return [routing.next_answering(route_of("events")).name for _ in range(number)]
 
 
 def test_task_whose_reply_was_lost_is_in_no_other_shard(shards: TwoShards, proxied: Proxy) -> None:
