@@ -15,14 +15,15 @@ import random
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import redis
 
 from benchmarks.scaling import cpu_ms
 from tools.localserver import LocalServer
 
-#: Entries of the autocomplete index, documents of the search index, members of the chat.
-ENTRIES, DOCUMENTS, MEMBERS = 20_000, 2_000, 50
+#: Entries of the autocomplete index, documents of the search index, members of the chat, ranges of addresses.
+ENTRIES, DOCUMENTS, MEMBERS, RANGES = 20_000, 2_000, 50, 10_240
 
 
 def main() -> None:
@@ -67,12 +68,15 @@ def operations(raw: redis.Redis) -> Iterator[tuple[str, int, Callable[[int], obj
 def _coordination(raw: redis.Redis) -> Iterator[tuple[str, int, Callable[[int], object]]]:
     from benchmarks import tasks
     from django_redis_components.core.client import connections
-    from django_redis_components.locks import Lock
+    from django_redis_components.expiry import cached
+    from django_redis_components.locks import Lock, ReadWriteLock
     from django_redis_components.ratelimits import RateLimit
     from django_redis_components.semaphores import Semaphore
+    from django_redis_components.taskqueue import chain, group
     from django_redis_components.taskqueue.shards import home
     from django_redis_components.taskqueue.store.job import Ack
     from django_redis_components.taskqueue.worker.fetcher import Fetcher
+    from django_redis_components.transactions import Pipe, atomic_update
 
     fetcher = Fetcher(home(), connections.client(), "benchmark:1", ["default"])
 
@@ -86,22 +90,40 @@ def _coordination(raw: redis.Redis) -> Iterator[tuple[str, int, Callable[[int], 
     yield "task: fetch and outcome, one in a call", 1, lambda _: run(1)
     tasks.noop.enqueue_many([((1,), {})] * 20_000)
     yield "task: fetch and outcome, 32 in a call", 32, lambda _: run(32)
+    members = [tasks.noop.s(number) for number in range(20)]
+    yield (
+        "flow: enqueue, for each of 20 tasks and one after them",
+        21,
+        lambda _: chain(group(members), tasks.noop.si(0)).enqueue(),
+    )
     raw.flushall()
 
-    def use(lock: Lock | Semaphore) -> None:
+    def use(lock: Any) -> None:
         with lock:
             pass
 
     yield "lock: acquire and release, one name", 1, lambda _: use(Lock("one"))
+    readers = ReadWriteLock("one")
+    yield "read/write lock: a reader, one name", 1, lambda _: use(readers.read())
     yield "semaphore: acquire and release, one name", 1, lambda _: use(Semaphore("one", 5))
     limit = RateLimit("limit", "1000000/s")
     yield "rate limit: hit, one key", 1, lambda _: limit.hit("one")
+
+    def increment(pipe: Pipe) -> None:
+        value = int(pipe.get("account") or 0)
+        pipe.multi()
+        pipe.set("account", value + 1)
+
+    yield "transaction: read and write a key", 1, lambda _: atomic_update(increment, "account")
+    value = cached("bench:{number}", ttl=3_600)(lambda number: number)
+    yield "cached value: found", 1, lambda _: value(1)
 
 
 def _content() -> Iterator[tuple[str, int, Callable[[int], object]]]:
     from django_redis_components.analytics import PageViews, Ranking, UniqueVisitors
     from django_redis_components.autocomplete import PrefixIndex
-    from django_redis_components.bloom import BloomFilter
+    from django_redis_components.bloom import BloomFilter, CountMinSketch, TopK
+    from django_redis_components.geoip import IpLookup, IpRange, Place
     from django_redis_components.messaging import Chat
     from django_redis_components.search import SearchIndex
 
@@ -134,6 +156,15 @@ def _content() -> Iterator[tuple[str, int, Callable[[int], object]]]:
     seen = BloomFilter("bench", 1_000_000)
     yield "Bloom: add", 1, lambda number: seen.add(number)
     yield "Bloom: add, 1,000 in a call", 1_000, lambda at: seen.add_many(range(at * 1_000, at * 1_000 + 1_000))
+    sketch, top = CountMinSketch("bench"), TopK("bench", 10)
+    yield "count-min sketch: add", 1, lambda number: sketch.add(number)
+    yield "top list: add", 1, lambda number: top.add(number % 500)
+    lookup = IpLookup("bench", source="ranges")
+    lookup.rebuild(
+        IpRange(f"8.{n // 256}.{n % 256}.0", f"8.{n // 256}.{n % 256}.255", Place("DE" if n % 2 else "FR"))
+        for n in range(RANGES)
+    )
+    yield f"IP address: look up, {RANGES:,} ranges", 1, lambda n: lookup.lookup(f"8.{n % 40}.{n % 256}.7")
 
 
 if __name__ == "__main__":

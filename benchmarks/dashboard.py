@@ -241,14 +241,14 @@ def fail_all(queue: str) -> None:
     fetcher.fetch("acks", 0)
 
 
-def write_heartbeat(shard: Shard, raw: redis.Redis, worker: str, queues: list[str]) -> None:
-    """Write the heartbeat of a worker."""
+def write_heartbeat(shard: Shard, raw: redis.Redis, worker: str, queues: list[str], *, ahead_ms: int = 600_000) -> None:
+    """Write the heartbeat of a worker, with a time in the future: it is not lost soon."""
     from django_redis_components.taskqueue.fields import Key, Part
 
     payload = {"host": worker.partition(":")[0], "pid": 7, "queues": queues, "threads": 8, "busy": 0, "finished": 0}
     pipe = raw.pipeline(transaction=False)
     for key in (shard.key(Key.workers), *(shard.queue(queue, Part.workers) for queue in queues)):
-        pipe.zadd(key, {worker: int(time.time() * 1_000) + 600_000})
+        pipe.zadd(key, {worker: int(time.time() * 1_000) + ahead_ms})
     pipe.set(shard.key(Key.worker, worker), json.dumps(payload))
     pipe.execute()
 

@@ -42,9 +42,12 @@ def main() -> None:
     limit.add_argument("--customers", type=int, default=20, help="keys of the limit (default: 20)")
     limit.add_argument("--run", type=float, default=0.05, help="seconds of a task (default: 0.05)")
     limit.add_argument("--every", type=float, default=2.0, help="seconds between two kills (default: 2)")
+    move = commands.add_parser("move")
+    move.add_argument("--tasks", type=int, default=100_000, help="scheduled tasks (default: 100,000)")
+    move.add_argument("--due", type=float, default=180.0, help="seconds until they are due (default: 180)")
+    move.add_argument("--every", type=float, default=2.0, help="seconds between two kills (default: 2)")
     options = parser.parse_args()
     from benchmarks.shards import chaos as runs
-    from benchmarks.shards import measures
 
     if options.command in ("outage", "chaos"):
         load = runs.Options(options.keyless, options.keyed, options.seconds, options.hold, options.third)
@@ -56,14 +59,24 @@ def main() -> None:
             own = [sys.executable, "-m", "benchmarks.shards", *sys.argv[1:], "--inside"]
             os.execvp("unshare", ["unshare", *as_root, "--net", *own])  # noqa: S606 - its own words
         runs.chaos(load, options.events)
-    elif options.command == "spread":
-        measures.spread(options.tasks, options.rounds)
-    elif options.command == "strict":
-        measures.strict(options.low, options.high, options.run)
-    elif options.command == "idle":
-        measures.idle(options.shards, options.processes, options.seconds)
-    elif options.command == "limit":
-        measures.limit(options.tasks, options.customers, options.run, options.every)
+    else:
+        _measure(options)
+
+
+def _measure(options: argparse.Namespace) -> None:
+    from benchmarks.shards import measures
+
+    match options.command:
+        case "spread":
+            measures.spread(options.tasks, options.rounds)
+        case "strict":
+            measures.strict(options.low, options.high, options.run)
+        case "idle":
+            measures.idle(options.shards, options.processes, options.seconds)
+        case "limit":
+            measures.limit(options.tasks, options.customers, options.run, options.every)
+        case "move":
+            measures.move(options.tasks, options.due, options.every)
 
 
 if __name__ == "__main__":

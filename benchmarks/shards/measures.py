@@ -1,17 +1,19 @@
-"""What shards cost and keep: server time, strict order, idle commands, and limits while workers are killed."""
+"""What shards cost and keep: server time, strict order, idle commands, limits and moves with kills."""
 
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import random
 import signal
 import statistics
+import subprocess
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -245,3 +247,49 @@ def _report_limit(site: Site, tasks_count: int, killed: dict[int, float]) -> Non
         f" {len(_ended(site)):,} ended, at most {most} of a customer at once, {len(again)} started again,"
         f" {len(unexplained)} of them without a kill"
     )
+
+
+def move(tasks_count: int, due_s: float, every_s: float) -> None:
+    """Kill `redis shards move` again and again while it moves scheduled tasks; print how often each has run."""
+    with tempfile.TemporaryDirectory(prefix="drc-shards-") as name, ExitStack() as stack:
+        servers = [
+            stack.enter_context(LocalServer(directory=Path(name) / each, die_with_parent=True)) for each in ("a", "b")
+        ]
+        urls = dict(zip(("default", "other"), (server.url for server in servers), strict=True))
+        site = Site(Path(name), urls, {"a": "default", "b": "other"}, {"load": "a"})
+        stack.callback(site.close)
+        site.set_up()
+        from benchmarks.shards import tasks
+
+        for start in range(0, tasks_count, 5_000):
+            some = range(start, min(start + 5_000, tasks_count))
+            tasks.keyless.using(run_after=due_s).enqueue_many([((number,), {}) for number in some])
+        components = json.loads(os.environ["BENCH_SHARDS"])
+        components["TASKQUEUE"]["QUEUES"] = {"load": "b"}
+        os.environ["BENCH_SHARDS"] = json.dumps(components)
+        began_at = time.monotonic()
+        kills = _move_with_kills(site, every_s)
+        seconds = time.monotonic() - began_at
+        site.work("load", threads=8)
+        wait_until(lambda: len(_lines(site)) >= tasks_count, due_s + 240)
+        time.sleep(5)  # for tasks that would run a second time
+        runs = Counter(line[1] for line in _lines(site))
+        twice = sum(count > 1 for count in runs.values())
+        print(
+            f"{tasks_count:,} scheduled tasks were moved within {seconds:.0f} s and {kills} kills;"
+            f" {len(runs):,} ran, {twice} of them more than once"
+        )
+
+
+def _move_with_kills(site: Site, every_s: float) -> int:
+    """Repeat the command until it ends by itself; return how often it was killed."""
+    for kills in itertools.count():
+        process = site.start("django", "redis", "shards", "move", "a", "b", "--yes")
+        try:
+            if code := process.wait(random.uniform(0.5, 1.5) * every_s):
+                raise SystemExit(f"the move ended with {code}: {site.log_path.read_text()[-500:]}")
+        except subprocess.TimeoutExpired:
+            site.kill(process)
+        else:
+            return kills
+    raise AssertionError

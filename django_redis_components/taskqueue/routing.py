@@ -42,8 +42,11 @@ from django_redis_components.taskqueue.store.messages import (
 T = TypeVar("T")
 #: Seconds for which a shard that has failed is left out.
 RETRY_S = 5.0
-#: Seconds after which a call that waits for a shard keeps other calls from it.
-SLOW_S = 0.1
+#: Seconds after which a call that waits for a shard keeps other calls from it: twice its longest reply time of late,
+#: but at least `QUICK_S` and at most `SLOW_S`. If the shard hangs, each call that was sent before may be lost.
+QUICK_S, SLOW_S = 0.02, 0.1
+#: What remains of the longest reply time after each further reply: the longest of about a hundred counts.
+DECAY = 0.98
 #: What is done in several shards: each step is an `OnShard`.
 Steps = Generator[Any, Any, T]
 
@@ -53,13 +56,15 @@ class _Reach(CircuitBreaker):
 
     Attributes:
         waiting: since when each call waits for the shard, the oldest first.
+        longest_s: the longest time that a call of late has waited for its reply.
     """
 
-    __slots__ = ("outage", "waiting")
+    __slots__ = ("longest_s", "outage", "waiting")
 
     def __init__(self, shard: Shard) -> None:
         super().__init__()
         self.waiting: dict[object, float] = {}
+        self.longest_s = SLOW_S
         self.outage = OutageLog(logger.warning, logger.info, f"Shard {shard.name}: ")
 
     def failed(self, shard: Shard, error: Exception) -> None:
@@ -72,10 +77,11 @@ class _Reach(CircuitBreaker):
         self.record_success()
         self.outage.succeeded()
 
-    def is_slow(self) -> bool:
-        """Return whether it keeps a call waiting."""
+    def slow_s(self) -> float:
+        """Return for how many seconds it has kept a call waiting; 0 if that is not long."""
         since = list(self.waiting.values())  # a copy: calls begin and end meanwhile
-        return bool(since) and time.monotonic() - since[0] >= SLOW_S
+        waited_s = time.monotonic() - since[0] if since else 0.0
+        return waited_s if waited_s >= min(SLOW_S, max(QUICK_S, 2 * self.longest_s)) else 0.0
 
 
 _circuits: dict[Shard, _Reach] = {}
@@ -200,6 +206,7 @@ def try_each(route: Sequence[Shard], flow_of: Callable[[Shard], Flow[Any]]) -> S
                 circuit.failed(shard, exc)
             return Attempt(shard, error=exc, is_lost=is_lost)
         else:
+            circuit.longest_s = max(time.monotonic() - circuit.waiting[call], circuit.longest_s * DECAY)
             circuit.answered()
             return Attempt(shard, replies)
         finally:
@@ -283,7 +290,8 @@ def _candidates(route: Sequence[Shard]) -> Steps[list[Shard]]:
 
 
 def _slow_last(shards: Sequence[Shard]) -> list[Shard]:
-    return sorted(shards, key=lambda shard: _circuit(shard).is_slow())
+    """Return the shards, those that keep a call waiting last: on a busy host all may, one that hangs does longest."""
+    return sorted(shards, key=lambda shard: _circuit(shard).slow_s())
 
 
 def _in_turn(route: Sequence[Shard]) -> list[Shard]:

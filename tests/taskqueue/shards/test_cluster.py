@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -158,3 +158,51 @@ def test_spread_queue_uses_all_primaries(cluster: Store, settings: Any) -> None:
 def flow_of_three() -> Any:
     task = add.using(queue_name="events")
     return chain(task.s(1, 2), task.s(3)).enqueue()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("value", ["yes", "no"])
+def test_doctor_warns_of_a_cluster_that_stops_all_shards_with_one_primary(
+    cluster: Store, capsys: pytest.CaptureFixture[str], value: str
+) -> None:
+    with configured(cluster, "cluster-require-full-coverage", value):
+        found = coverage_findings(capsys)
+
+    if value == "no":
+        assert not found
+    else:
+        [finding] = found
+        text = "The Cluster requires full coverage: when a primary is lost that has no replica, all shards stop."
+        assert finding["text"] == text
+        assert finding["command"].startswith("redis-cli --cluster call ")
+        assert finding["command"].endswith(" CONFIG SET cluster-require-full-coverage no")
+
+
+@pytest.mark.django_db
+def test_doctor_warns_of_full_coverage_only_if_shards_would_stop_others(
+    cluster: Store, settings: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings.REDIS_COMPONENTS = components_settings(cluster)
+    with configured(cluster, "cluster-require-full-coverage", "yes"):
+        assert not coverage_findings(capsys)
+
+
+def coverage_findings(capsys: pytest.CaptureFixture[str]) -> list[dict[str, str]]:
+    with suppress(SystemExit):
+        call_command("redis", "doctor", "--json", "--scan", "0")
+    return [each for each in json.loads(capsys.readouterr().out)["findings"] if each["code"] == "full_coverage"]
+
+
+@contextmanager
+def configured(cluster: Store, option: str, value: str) -> Iterator[None]:
+    """Change an option of all nodes, and change it back."""
+    nodes = [redis.Redis(port=server.port or 0) for server in cluster.servers]
+    former = [node.config_get(option)[option] for node in nodes]
+    for node in nodes:
+        node.config_set(option, value)
+    try:
+        yield
+    finally:
+        for node, own in zip(nodes, former, strict=True):
+            node.config_set(option, own)
+            node.close()

@@ -231,6 +231,55 @@ def test_calls_go_elsewhere_while_a_shard_keeps_one_waiting(
     assert set(places(shards, [events.enqueue(number) for number in range(2)])) == {"default", "b"}
 
 
+def test_shard_that_was_fast_keeps_calls_waiting_for_a_shorter_time(
+    shards: TwoShards, proxied: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(4):
+        events.enqueue(number)
+    monkeypatch.setattr(routing, "SLOW_S", 1_000.0)
+    proxied.hold()
+    waiting = threading.Thread(target=lambda: [events.enqueue(number) for number in range(2)])
+    waiting.start()
+    eventually(lambda: count_in(shards)[1] == 3)  # and its reply is held
+
+    eventually(lambda: next_shards(2) == ["default"] * 2)
+
+    proxied.let_go()
+    waiting.join(TIMEOUT_S)
+
+
+def test_calls_go_to_the_shard_that_keeps_others_waiting_for_the_shortest_time(
+    shards: TwoShards, proxied: Proxy, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(routing, "SLOW_S", 0.0)
+    with Proxy(shards.a.url) as other:
+        change_connections(settings, default={"URL": other.url})
+        for number in range(4):
+            events.enqueue(number)
+        proxied.hold()
+        waiting = [threading.Thread(target=lambda: [events.enqueue(number) for number in range(2)])]
+        waiting[0].start()
+        eventually(lambda: count_in(shards)[1] == 3)
+        other.hold()
+        before = count_in(shards)[0]
+        waiting.append(threading.Thread(target=events.enqueue, args=(0,)))
+        waiting[1].start()
+        eventually(lambda: count_in(shards)[0] == before + 1)
+
+        assert next_shards(4) == ["default"] * 4
+
+        other.let_go()
+        proxied.let_go()
+        for thread in waiting:
+            thread.join(TIMEOUT_S)
+        connections.close_all()
+
+
+def next_shards(number: int) -> list[str]:
+    """Return the names of the shards that get the next tasks."""
+    return [routing.next_answering(route_of("events")).name for _ in range(number)]
+
+
 def test_task_whose_reply_was_lost_is_in_no_other_shard(shards: TwoShards, proxied: Proxy) -> None:
     for _ in range(2):
         events.enqueue(1)

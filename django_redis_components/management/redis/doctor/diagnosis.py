@@ -20,7 +20,7 @@ from django_redis_components.management.redis.doctor.keyspace import check_keys
 from django_redis_components.management.redis.doctor.names import check_names
 from django_redis_components.management.redis.doctor.permissions import check_database, check_redis_user
 from django_redis_components.management.redis.doctor.server import check_server
-from django_redis_components.management.redis.doctor.slots import check_slots
+from django_redis_components.management.redis.doctor.slots import check_coverage, check_slots
 from django_redis_components.management.redis.doctor.tasks import check_tasks
 from django_redis_components.taskqueue.shards import Shard, shards_of
 
@@ -50,6 +50,7 @@ def diagnose(using: str, scan: int) -> Report:
         check_redis_user(client, report)
         check_formats(using, client, report)
         check_slots(using, shard, client, report)
+        check_coverage(shard, client, report)
         check_names(client, report)
         check_keys(shard, client, report, scan)
         check_indexes(using, report)
@@ -74,6 +75,7 @@ def _add_shard(report: Report, shard: Shard, scan: int) -> None:
         check_server(shard, client, found)
         check_redis_user(client, found)
         check_formats(shard.alias, client, found)
+        check_coverage(shard, client, found)
         check_keys(shard, client, found, scan)
         with clients.showing(shard):
             check_tasks(shard.using, client, found)

@@ -1,4 +1,7 @@
-"""Whether components with many writes share a Cluster slot, and so one core."""
+"""What the slots of a Cluster mean for the site.
+
+Components with many writes may share a slot, and so one core. The loss of one primary may stop all slots.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,10 @@ from django_redis_components.analytics.periods import label
 from django_redis_components.core import keys
 from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.client.slot_migration import slot_of
-from django_redis_components.core.protocol import Read
+from django_redis_components.core.protocol import Command, Read
 from django_redis_components.core.settings import conf
 from django_redis_components.management.redis.doctor.findings import Finding, Report
-from django_redis_components.taskqueue.shards import Shard
+from django_redis_components.taskqueue.shards import Shard, shards_of
 
 #: What to do; the documentation says more.
 FIX = (
@@ -43,6 +46,23 @@ def check_slots(using: str, shard: Shard, client: SyncClient, report: Report) ->
             " core serves both."
         )
         report.findings.append(Finding("warning", "shared_slot", text, FIX))
+
+
+def check_coverage(shard: Shard, client: SyncClient, report: Report) -> None:
+    """Report a Cluster whose shards all stop with one of its primaries. The first of them is checked for all."""
+    first, *others = [each for each in shards_of(shard.using) if each.alias == shard.alias]
+    if shard != first or not others or client.endpoint.kind != "cluster":
+        return
+    option = "cluster-require-full-coverage"
+    try:
+        reply = client.execute(Command("CONFIG", "GET", option, key=shard.base, retry=True))
+    except ResponseError as exc:
+        report.skipped.append(f"Whether the Cluster requires full coverage: {exc}")
+        return
+    if reply[1:] == [b"yes"]:
+        text = "The Cluster requires full coverage: when a primary is lost that has no replica, all shards stop."
+        fix = "Turn it off, in the configuration files of all nodes as well:"
+        report.findings.append(Finding("warning", "full_coverage", text, fix, f"redis-cli CONFIG SET {option} no"))
 
 
 def _views(site: str, *parts: str) -> str:
