@@ -71,7 +71,10 @@ class Broadcast(Component):
 
     @property
     def key(self) -> str:
-        """The channel in Redis, in the slot of its name."""
+        """The channel in Redis, in the slot of its name.
+
+        :meta private:
+        """
         return keyspace.broadcast_key(self.channel)
 
     def _publish(self, body: Any) -> Flow[int]:

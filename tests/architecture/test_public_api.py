@@ -43,6 +43,17 @@ def test_page_lists_the_fields_of_named_tuples_and_of_numbers() -> None:
     assert re.search(r"^Estimate\(value: int, \*, error: float = ", text, re.M)
 
 
+def test_page_lists_neither_internals_nor_what_another_library_documents() -> None:
+    text = PAGE.read_text()
+
+    assert re.search(r"^Point = tuple\[float, float\]$", text, re.M)
+    assert re.findall(r"^.*[(,] ?_[a-z]\w*: .*$", text, re.M) == []
+    assert [
+        name for name in ("queued_commands", "declared_options", "needs_multipart_form") if f".{name}" in text
+    ] == []
+    assert re.findall(r"^(?:MemberFlow|RunContext|ResultReference|Signature|EmbeddedServer)\(", text, re.M) == []
+
+
 def test_page_lists_every_signal() -> None:
     sources = [importlib.import_module(module.name) for module in modules() if module.name.endswith(".signals")]
     signals = {name for source in sources for name, value in vars(source).items() if isinstance(value, Signal)}
