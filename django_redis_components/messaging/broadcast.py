@@ -103,6 +103,9 @@ class Subscription:
         self._broadcast = broadcast
         self._listener = ChannelListener(broadcast.key, keeps_payloads=True)
 
+    def __repr__(self) -> str:
+        return f"<Subscription {self._broadcast.channel!r}>"
+
     @property
     def dropped(self) -> int:
         """Messages that were dropped because more than 1,000, or more than 4 MiB, were not read."""

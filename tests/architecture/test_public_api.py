@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 import subprocess
 import sys
@@ -16,6 +17,9 @@ from tests.architecture.sources import ENTRY_POINTS, LAYERS, PACKAGE, ROOT, modu
 
 PAGE = ROOT / "docs" / "api.md"
 GENERATOR = ROOT / "docs" / "_extensions" / "public_api.py"
+
+#: Ends of the names of classes that a site names or extends, and whose objects it does not use.
+WITHOUT_REPR = ("CachedFunction", "Middleware", "Panel", "allow_hits", "deny_hits")
 
 #: Components whose names sites import.
 PUBLIC = [name for name, layer in LAYERS.items() if 0 < layer < ENTRY_POINTS and name != "contrib"]
@@ -34,6 +38,16 @@ def test_page_lists_every_public_name_of_a_component(component: str) -> None:
     public = importlib.import_module(f"{PACKAGE}.{component}").__all__
 
     assert set(public) - listed() == set()
+
+
+@pytest.mark.parametrize("component", PUBLIC)
+def test_objects_of_the_package_have_a_repr_of_their_own(component: str) -> None:
+    public = importlib.import_module(f"{PACKAGE}.{component}")
+    classes = [value for value in map(vars(public).get, public.__all__) if inspect.isclass(value) and is_ours(value)]
+
+    assert [
+        kind for kind in classes if kind.__repr__ is object.__repr__ and not kind.__name__.endswith(WITHOUT_REPR)
+    ] == []
 
 
 def test_page_lists_the_fields_of_named_tuples_and_of_numbers() -> None:
@@ -69,6 +83,11 @@ def test_page_lists_every_template_tag_filter_and_url() -> None:
     assert [name for name in register.tags if f"\ntag {name}(" not in text] == []
     assert [name for name in register.filters if f"\nfilter {name}(" not in text] == []
     assert [pattern.name for pattern in urlpatterns if f"\n{PACKAGE}:{pattern.name}  " not in text] == []
+
+
+def is_ours(kind: type) -> bool:
+    """Return whether a class extends none of another library."""
+    return all(base.__module__.startswith((PACKAGE, "builtins", "typing", "abc")) for base in kind.__mro__)
 
 
 def listed() -> set[str]:

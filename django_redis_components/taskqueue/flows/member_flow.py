@@ -99,6 +99,9 @@ class MemberFlow:
         self._calls: Counter[str] = Counter()
         self._calls_of_item: tuple[str, Counter[str]] = "", Counter()
 
+    def __repr__(self) -> str:
+        return f"<MemberFlow of task {self._task_id!r}>"
+
     @property
     def id(self) -> str | None:
         """The flow's id; None if the task is not part of a flow."""
