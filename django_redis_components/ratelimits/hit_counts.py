@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
 from django_redis_components.core import keys
+from django_redis_components.core.chunks import pairs_of
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.observability.flushing import Collector
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
@@ -181,10 +182,7 @@ def read_counts(limit_ids: Iterable[str], denied: int = 0) -> Flow[dict[str, Lim
         for hour, values in zip(hours, replies[at * len(hours) : (at + 1) * len(hours)], strict=True):
             minutes |= _parse(_minutes(now, hour), values)
         pairs = replies[len(ids) * len(hours) + at] if denied else []
-        denied_keys = [
-            (name.decode("utf-8", "replace"), int(float(score)))
-            for name, score in zip(pairs[::2], pairs[1::2], strict=True)
-        ]
+        denied_keys = [(name.decode("utf-8", "replace"), int(float(score))) for name, score in pairs_of(pairs)]
         counts[limit_id] = LimitCounts(minutes, denied_keys)
     return counts
 

@@ -10,6 +10,7 @@ from django.template.defaultfilters import filesizeformat
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from django_redis_components.core.chunks import pairs_of
 from django_redis_components.core.protocol import Batch, Call, Command, Flow, Read
 from django_redis_components.dashboard.display_names import Kind, Names
 from django_redis_components.dashboard.elements import Cell
@@ -205,7 +206,7 @@ def _chat_row(chat_id: str, replies: Sequence[Any]) -> ChatRow | None:
     if isinstance(summary, int):  # there is no such chat any more
         return None
     sent, members, stored, unread = summary
-    lag = {name.decode(): count for name, count in zip(unread[::2], unread[1::2], strict=True)}
+    lag = {name.decode(): count for name, count in pairs_of(unread)}
     return ChatRow(chat_id, members, sent, stored, lag, size or 0, _flood(top))
 
 
