@@ -9,8 +9,9 @@ from typing import Literal, TypeVar, cast, get_args
 
 from django.utils import timezone
 
-from django_redis_components.analytics.dates import MAX_RANGE_DAYS, local_date, local_moment
+from django_redis_components.analytics.dates import local_date, local_moment
 from django_redis_components.core.arguments import check_choice, check_sequence, short_repr
+from django_redis_components.core.day_ranges import MAX_RANGE_DAYS
 from django_redis_components.core.keys import day_stamp
 
 #: Length of a period.
