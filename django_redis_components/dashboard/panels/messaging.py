@@ -189,7 +189,7 @@ def _read_each(
     names = [name.decode() for name in found]
     replies = (yield Batch([request for name in names for request in requests_of(name)])) if names else []
     size = len(replies) // max(len(names), 1)
-    rows = [row_of(name, replies[at * size : (at + 1) * size]) for at, name in enumerate(names)]
+    rows = [row_of(name, replies[index * size : (index + 1) * size]) for index, name in enumerate(names)]
     listed_rows = CountedRows(row for row in rows if row is not None)
     listed_rows.total, listed_rows.is_least = total - rows.count(None), total >= MAX_INDEXED
     return listed_rows

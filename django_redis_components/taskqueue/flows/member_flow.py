@@ -257,7 +257,7 @@ class MemberFlow:
             id=self._task_id,
             token=self._token,
             max_tasks=MAX_TASKS,
-            nodes=[part for at, node in enumerate(nodes) for part in _sent(node, at - node.place, is_staged)],
+            nodes=[part for index, node in enumerate(nodes) for part in _sent(node, index - node.place, is_staged)],
         )
         if reply[0] == -1:
             raise LeaseLost(self._task_id)
