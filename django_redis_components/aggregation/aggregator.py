@@ -6,7 +6,7 @@ import dataclasses
 import os
 from collections import Counter
 from collections.abc import Callable
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from functools import partial
 
 from django_redis_components.aggregation.batches import EntryKey, PlaceKey, check_places, key_name, name_of_key
@@ -19,6 +19,7 @@ from django_redis_components.core import keys
 from django_redis_components.core.arguments import check_callable, check_flag, check_int, check_progress, short_repr
 from django_redis_components.core.chunks import chunks
 from django_redis_components.core.component import DeletableComponent
+from django_redis_components.core.day_ranges import days_of
 from django_redis_components.core.keys import day_stamp
 from django_redis_components.core.protocol import Batch, Command, Flow, LocalIO, Read
 from django_redis_components.core.units import moment_of
@@ -26,8 +27,6 @@ from django_redis_components.geoip.lookup import IpLookup
 
 #: The key that requests are counted under once a day has `max_keys` keys. Also in ``flush.lua``.
 OTHER = "__other__"
-#: Maximum days of one query.
-MAX_RANGE_DAYS = 400
 #: Most keys of a day.
 MAX_KEYS = 100_000
 #: Most keys, and files, of one answer.
@@ -310,13 +309,7 @@ def span(start: date, end: date | None) -> list[date]:
         if not isinstance(day, date):
             raise TypeError(f"{what}={short_repr(day)}: expected a date.")
         bounds.append(day.date() if isinstance(day, datetime) else day)
-    first, last = bounds
-    length = (last - first).days + 1
-    if length < 1:
-        raise ValueError(f"end={last} is before start={first}.")
-    if length > MAX_RANGE_DAYS:
-        raise ValueError(f"{first} to {last} are {length} days: expected at most {MAX_RANGE_DAYS}.")
-    return [first + timedelta(days=number) for number in range(length)]
+    return days_of(*bounds)
 
 
 def _largest(key: str, limit: int) -> Command:

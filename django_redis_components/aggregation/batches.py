@@ -60,6 +60,9 @@ class PlaceKey:
         self._texts: dict[str, str] = {}
         self._forget_at = 0.0
 
+    def __repr__(self) -> str:
+        return f"<PlaceKey {self.level!r}>"
+
     def __call__(self, entry: LogEntry) -> str:
         """Return the address: the places of a batch are looked up together."""
         return entry.address

@@ -92,22 +92,22 @@ def _client(head: str) -> str:
     if first is not None and (len(fields) < 3 or fields[1] == "-" or bare_address(fields[1]) is None):
         return first
     last = len(fields) - 3
-    for at in range(last, max(-1, last - _MAX_FIELDS), -1):
-        text, start = _first_of_list(fields, at)
+    for index in range(last, max(-1, last - _MAX_FIELDS), -1):
+        text, start = _first_of_list(fields, index)
         address = bare_address(text)
         if address is not None:
             return _behind_proxy(fields, start, address)
-        if start < at or "," in fields[at]:
+        if start < index or "," in fields[index]:
             return text
     return fields[last] if last >= 0 else ""
 
 
 def _first_of_list(fields: list[str], last: int) -> tuple[str, int]:
     """Return the first entry of the list that ends with a field, and the number of the field where it starts."""
-    at = last
-    while at and fields[at - 1].endswith(","):
-        at -= 1
-    return fields[at].partition(",")[0].strip('"'), at
+    index = last
+    while index and fields[index - 1].endswith(","):
+        index -= 1
+    return fields[index].partition(",")[0].strip('"'), index
 
 
 def _behind_proxy(fields: list[str], start: int, address: str) -> str:

@@ -64,7 +64,6 @@ from django_redis_components.analytics.audit import SignInChange
 from django_redis_components.analytics.bit_counters import BitCounters
 from django_redis_components.analytics.buffer import flush
 from django_redis_components.analytics.cohorts import Cohort, acohorts, afunnel, cohorts, funnel
-from django_redis_components.analytics.dates import MAX_RANGE_DAYS
 from django_redis_components.analytics.estimate import Estimate
 from django_redis_components.analytics.events import Events
 from django_redis_components.analytics.expressions import UserSet
@@ -83,6 +82,7 @@ from django_redis_components.analytics.stored_cohorts import StoredCohorts, arol
 from django_redis_components.analytics.user_ids import aforget_number, forget_number
 from django_redis_components.analytics.view_counters import OTHER
 from django_redis_components.analytics.visitors import UniqueVisitors
+from django_redis_components.core.day_ranges import MAX_RANGE_DAYS
 
 __all__ = [
     "MAX_RANGE_DAYS",

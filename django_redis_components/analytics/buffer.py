@@ -213,8 +213,8 @@ def _batches(views: _Views) -> Iterator[_Views]:
     count = 0
     for (minute, view), times in views.items():
         values = view.page, view.referrer, view.utm_source, view.device
-        fresh = {(minute // 60, at, value) for at, value in enumerate(values) if value is not None} - names
-        added = sum(len(VALUE_UNITS) if at else len(PAGE_UNITS) for _, at, _ in fresh)
+        fresh = {(minute // 60, index, value) for index, value in enumerate(values) if value is not None} - names
+        added = sum(len(VALUE_UNITS) if index else len(PAGE_UNITS) for _, index, _ in fresh)
         if batch and (count + added > MAX_NAMES or len(batch) == MAX_BATCH_VIEWS):
             yield batch
             batch, names, count = {}, set(), 0

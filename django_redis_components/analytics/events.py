@@ -221,8 +221,8 @@ def missing_units_flow(site: str, events: Sequence[str]) -> Flow[dict[str, set[U
     found: list[int] = yield STORED_UNITS(indexes=[keys.key("analytics", site, "ev", event) for event in events])
     units: tuple[Unit, ...] = ("day", "week", "month")
     return {
-        event: {unit for unit, is_stored in zip(units, found[3 * at : 3 * at + 3], strict=True) if is_stored == 0}
-        for at, event in enumerate(events)
+        event: {unit for unit, is_stored in zip(units, found[3 * index : 3 * index + 3], strict=True) if is_stored == 0}
+        for index, event in enumerate(events)
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date, timedelta
 from typing import TypeVar
 
-from django_redis_components.analytics.dates import MAX_RANGE_DAYS, site_date
+from django_redis_components.analytics.dates import site_date
 from django_redis_components.analytics.estimate import Estimate
 from django_redis_components.analytics.pageviews import PageViews, view_count_flow
 from django_redis_components.analytics.safeguard import SAFEGUARD
@@ -13,6 +13,7 @@ from django_redis_components.analytics.view_counters import page_name
 from django_redis_components.analytics.visitors import UniqueVisitors, visitor_count_flow
 from django_redis_components.core.arguments import check_int
 from django_redis_components.core.client import connections
+from django_redis_components.core.day_ranges import MAX_RANGE_DAYS
 from django_redis_components.core.protocol import Flow, run
 from django_redis_components.core.settings import conf
 

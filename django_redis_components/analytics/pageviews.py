@@ -25,6 +25,7 @@ from django_redis_components.analytics.view_counters import (
     value_key,
 )
 from django_redis_components.core.arguments import check_choice, check_int
+from django_redis_components.core.chunks import pairs_of
 from django_redis_components.core.protocol import Batch, Flow, Read
 
 #: Maximum pages that `top` returns.
@@ -177,7 +178,7 @@ class PageViews(SiteCounter):
     def _most(self, key: str, limit: int) -> Flow[list[tuple[str, int]]]:
         check_int(limit, "limit", 1, MAX_TOP)
         reply: list[bytes] = yield Read("ZREVRANGE", key, 0, limit, "WITHSCORES")  # one more, for the sum
-        rows = [(name.decode(), _views(score)) for name, score in zip(reply[::2], reply[1::2], strict=True)]
+        rows = [(name.decode(), _views(score)) for name, score in pairs_of(reply)]
         return [row for row in rows if row[0] != SUM][:limit]
 
 
@@ -191,7 +192,7 @@ def all_pages_flow(views: PageViews, day: date) -> Flow[list[tuple[str, int]]]:
     found, cursor = dict[bytes, bytes](), 0
     while True:
         cursor, rows = yield Read("ZSCAN", page_key(views.site, "day", day), cursor, "COUNT", MAX_TOP)
-        found.update(zip(rows[::2], rows[1::2], strict=True))
+        found.update(pairs_of(rows))
         if not int(cursor):
             break
     pages = [(name.decode(), _views(score)) for name, score in found.items() if name != SUM.encode()]

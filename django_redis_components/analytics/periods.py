@@ -9,8 +9,9 @@ from typing import Literal, TypeVar, cast, get_args
 
 from django.utils import timezone
 
-from django_redis_components.analytics.dates import MAX_RANGE_DAYS, local_date, local_moment
+from django_redis_components.analytics.dates import local_date, local_moment
 from django_redis_components.core.arguments import check_choice, check_sequence, short_repr
+from django_redis_components.core.day_ranges import MAX_RANGE_DAYS
 from django_redis_components.core.keys import day_stamp
 
 #: Length of a period.
@@ -99,20 +100,20 @@ def cover(days: Sequence[date]) -> list[tuple[Unit, date]]:
         days: the days of the range, in order, without a gap.
     """
     periods: list[tuple[Unit, date]] = []
-    at, last = 0, len(days) - 1
-    while at <= last:
-        day = days[at]
+    index, last = 0, len(days) - 1
+    while index <= last:
+        day = days[index]
         month_length = _days_in_month(day)
-        next_month = at + month_length - day.day + 1
+        next_month = index + month_length - day.day + 1
         next_month_is_whole = next_month + 27 <= last
-        if day.day == 1 and at + month_length - 1 <= last:
+        if day.day == 1 and index + month_length - 1 <= last:
             unit, length = "month", month_length
-        elif day.weekday() == 0 and at + 6 <= last and not (next_month_is_whole and at + 7 > next_month):
+        elif day.weekday() == 0 and index + 6 <= last and not (next_month_is_whole and index + 7 > next_month):
             unit, length = "week", 7
         else:
             unit, length = "day", 1
         periods.append((cast("Unit", unit), day))
-        at += length
+        index += length
     return periods
 
 

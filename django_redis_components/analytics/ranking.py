@@ -18,6 +18,7 @@ from django_redis_components.analytics.scripts import ADD_SCORE, SET_SCORE
 from django_redis_components.analytics.stored_periods import stored_periods
 from django_redis_components.core import keys
 from django_redis_components.core.arguments import check_flag, check_int, check_number, id_text, short_repr
+from django_redis_components.core.chunks import pairs_of
 from django_redis_components.core.component import DeletableComponent
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
 
@@ -286,9 +287,7 @@ class Ranking(DeletableComponent):
 
     def _read(self, zset: str, first: int, last: int) -> Flow[list[_Scored]]:
         reply = yield Read("ZRANGE", zset, first, last, *(() if self.ascending else ("REV",)), "WITHSCORES")
-        return [
-            (name.decode(errors="replace"), float(score)) for name, score in zip(reply[::2], reply[1::2], strict=True)
-        ]
+        return [(name.decode(errors="replace"), float(score)) for name, score in pairs_of(reply)]
 
     def _places(self, zset: str, *scores: float) -> Flow[list[tuple[int, int]]]:
         """Return the first and the last place of the members with each score."""
@@ -298,7 +297,7 @@ class Ranking(DeletableComponent):
             for or_equal in (False, True)
         ]
         counts = yield Batch(requests)
-        return [(better, not_worse - 1) for better, not_worse in zip(counts[::2], counts[1::2], strict=True)]
+        return [(better, not_worse - 1) for better, not_worse in pairs_of(counts)]
 
     def _count(self, unit: RankingUnit | None, at: date | None) -> Flow[int]:
         members: int = yield Read("ZCARD", self._zset(unit, at))

@@ -9,11 +9,12 @@ from typing import Any
 from django_redis_components.analytics import bits
 from django_redis_components.analytics.audit import SignInChange, entry_of, parse_entry
 from django_redis_components.analytics.counter import SiteCounter
-from django_redis_components.analytics.dates import MAX_RANGE_DAYS, local_date, span
+from django_redis_components.analytics.dates import local_date, span
 from django_redis_components.analytics.scripts import EVALUATE, FORGET, SIGN_IN, UNDO_SIGN_IN
 from django_redis_components.analytics.user_ids import UserId, check_number, user_text
 from django_redis_components.core.arguments import check_flag, check_int
 from django_redis_components.core.chunks import chunks
+from django_redis_components.core.day_ranges import MAX_RANGE_DAYS
 from django_redis_components.core.keys import day_stamp
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
 from django_redis_components.core.settings import conf
@@ -227,22 +228,8 @@ class SignIns(SiteCounter):
         return await self._arun(self._prune(before))
 
     def _sign_in(self, user_id: UserId, at: date | None, entry: str = "") -> Flow[bool]:
-        day = local_date(at)
-        offset, user = bits.offset_of(day), self._stored_id(user_id)
-        reply: int = yield SIGN_IN(
-            base=self._key(),
-            user=self._user(user),
-            day=self._day(day),
-            last_call=self._key("si", "c", user, day_stamp(day)),
-            audit=self._key("si", "a", user),
-            id=user,
-            is_mapped=int(self.mapped),
-            max_number=conf.settings().analytics.max_user_id,
-            offset=offset,
-            token=secrets.token_hex(8),
-            repeat_ms=REPEAT_MS,
-            entry=entry,
-        )
+        arguments = self._arguments(user_id, local_date(at), entry)
+        reply: int = yield SIGN_IN(**arguments, max_number=conf.settings().analytics.max_user_id)
         return check_number(reply, self) == 1
 
     def _backfill(self, user_id: UserId, at: date, by: UserId) -> Flow[bool]:
@@ -252,22 +239,27 @@ class SignIns(SiteCounter):
         return (yield from self._sign_in(user_id, day, entry_of("backfill", bits.offset_of(day), by)))
 
     def _remove(self, user_id: UserId, at: date, by: UserId) -> Flow[bool]:
-        day, user = local_date(at), self._stored_id(user_id)
-        offset = bits.offset_of(day)
-        reply: int = yield UNDO_SIGN_IN(
-            base=self._key(),
-            user=self._user(user),
-            day=self._day(day),
-            last_call=self._key("si", "c", user, day_stamp(day)),
-            audit=self._key("si", "a", user),
-            id=user,
-            is_mapped=int(self.mapped),
-            offset=offset,
-            token=secrets.token_hex(8),
-            repeat_ms=REPEAT_MS,
-            entry=entry_of("remove", offset, by),
-        )
+        day = local_date(at)
+        entry = entry_of("remove", bits.offset_of(day), by)
+        reply: int = yield UNDO_SIGN_IN(**self._arguments(user_id, day, entry))
         return reply == 1
+
+    def _arguments(self, user_id: UserId, day: date, entry: str) -> dict[str, Any]:
+        """Return what both scripts that change a day of a user get."""
+        offset, user = bits.offset_of(day), self._stored_id(user_id)
+        return {
+            "base": self._key(),
+            "user": self._user(user),
+            "day": self._day(day),
+            "last_call": self._key("si", "c", user, day_stamp(day)),
+            "audit": self._key("si", "a", user),
+            "id": user,
+            "is_mapped": int(self.mapped),
+            "offset": offset,
+            "token": secrets.token_hex(8),
+            "repeat_ms": REPEAT_MS,
+            "entry": entry,
+        }
 
     def _changes(self, user_id: UserId) -> Flow[list[SignInChange]]:
         entries: list[bytes] = yield Read("LRANGE", self._key("si", "a", self._stored_id(user_id)), 0, MAX_AUDIT - 1)

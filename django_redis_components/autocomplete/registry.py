@@ -110,7 +110,10 @@ class RegisteredIndex:
 
     @property
     def has_permission_callback(self) -> bool:
-        """Whether a permission was given, instead of the default."""
+        """Whether a permission was given, instead of the default.
+
+        :meta private:
+        """
         return self._permission is not None
 
     def _connect(self) -> None:
@@ -161,12 +164,18 @@ class RegisteredIndex:
 
     @property
     def finds_scope(self) -> bool:
-        """Whether the request or other fields determine the scope, so that widgets need none."""
+        """Whether the request or other fields determine the scope, so that widgets need none.
+
+        :meta private:
+        """
         return self._scope_for is not None or bool(self.forward)
 
     @property
     def has_recents(self) -> bool:
-        """Whether the index has recent choices to suggest for an empty field."""
+        """Whether the index has recent choices to suggest for an empty field.
+
+        :meta private:
+        """
         return self._recents is not None
 
 

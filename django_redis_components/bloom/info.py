@@ -17,7 +17,7 @@ class BloomInfo:
     Attributes:
         name: of the filter.
         capacity, error_rate: as it was declared.
-        scaling: whether it grows.
+        is_scaling: whether it grows.
         items: items that were added, estimated from the bits that are set; the standard error is below 1 %.
         layers: strings of bits, those of all parts.
         bytes: their size.
@@ -31,7 +31,7 @@ class BloomInfo:
     name: str
     capacity: int
     error_rate: float
-    scaling: bool
+    is_scaling: bool
     items: int
     layers: int
     bytes: int
@@ -66,7 +66,7 @@ def describe(
         name=declared.name,
         capacity=declared.capacity,
         error_rate=declared.error_rate,
-        scaling=declared.scaling,
+        is_scaling=declared.scaling,
         items=round(sum(estimated_items(plan, bits) for plan, bits in used)),
         layers=len(used),
         bytes=sum(plan.bytes for plan, _ in used),
@@ -83,7 +83,7 @@ def merge(declared: Declared, parts: Sequence[BloomInfo]) -> BloomInfo:
         name=declared.name,
         capacity=declared.capacity,
         error_rate=declared.error_rate,
-        scaling=declared.scaling,
+        is_scaling=declared.scaling,
         items=sum(part.items for part in parts),
         layers=sum(part.layers for part in parts),
         bytes=sum(part.bytes for part in parts),

@@ -13,8 +13,9 @@ guarded_logger            loggers whose errors never reach the code that logs
 repeated_errors           log messages about a loop that fails again and again
 units, rates              durations in seconds to milliseconds, stored times to datetimes; "10/m"
 names, keys               validation of names; names to Redis keys
+day_ranges                the days of a range, of which a call reads 400 at most
 arguments                 validation of other arguments
-chunks                    items in chunks of a bounded number
+chunks                    items in chunks of a bounded number; names and values of a reply as pairs
 serialization             JSON for arguments and return values
 text                      folding of text for search
 protocol                  `Call`, `Command`, `Batch`, `Sleep`, `Wait`; `run` and `arun`

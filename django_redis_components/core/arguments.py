@@ -109,21 +109,21 @@ def check_number(
     raise ValueError(f"{what}={short_repr(value)}: expected a{'' if bounds else ' finite'} number{bounds}{hint}.")
 
 
-def check_text(value: object, what: str, *, max_bytes: int, min_bytes: int = 1) -> str:
+def check_text(value: object, what: str, *, max_bytes: int) -> str:
     """Return a text that fits, in UTF-8.
 
     Raises:
         TypeError: not a string.
         ValueError: too short or too long, or UTF-8 cannot encode it.
     """
-    expected = f"{min_bytes} to {max_bytes} bytes of text" if min_bytes else f"at most {max_bytes} bytes of text"
+    expected = f"1 to {max_bytes} bytes of text"
     if not is_text(value):
         raise TypeError(f"{what}={short_repr(value)}: expected a string of {expected}.")
     try:
         size = len(value.encode())
     except UnicodeEncodeError:
         raise ValueError(f"{what}={short_repr(value)}: expected text that UTF-8 can encode.") from None
-    if not min_bytes <= size <= max_bytes:
+    if not 1 <= size <= max_bytes:
         raise ValueError(f"{what}={short_repr(value)}: expected {expected}, got {size}.")
     return plain_text(value)
 

@@ -24,6 +24,7 @@ from collections.abc import Mapping
 
 from django_redis_components import __version__
 from django_redis_components.core import keys
+from django_redis_components.core.chunks import pairs_of
 from django_redis_components.core.exceptions import StoredFormatTooNew
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
 
@@ -160,4 +161,4 @@ def _value_of(number: int) -> str:
 
 
 def _parsed(pairs: list[bytes]) -> StoredFormats:
-    return StoredFormats(dict(zip(pairs[::2], pairs[1::2], strict=True)))
+    return StoredFormats(dict(pairs_of(pairs)))

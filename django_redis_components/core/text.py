@@ -157,7 +157,7 @@ def word_starts(text: str) -> list[int]:
     letters follow (O'Neil, but not Anna's). Each Han character starts a word, and so does what follows Han characters,
     because Chinese and Japanese are written without spaces: タワー of 東京タワー, KFC of 北京KFC.
     """
-    return [at for at, _place in _words(text)]
+    return [start for start, _place in _words(text)]
 
 
 def folded_words(text: str, limit: int) -> list[str]:
@@ -226,15 +226,15 @@ def _words(text: str) -> list[tuple[int, int]]:
     """Return the offsets at which words start, and the position of each: WORD or INSIDE."""
     starts = []
     inside = after_han = False
-    for at, character in enumerate(text):
+    for index, character in enumerate(text):
         kind = unicodedata.category(character)[0]
         if character in _IN_WORDS:
-            part = text[at + 1 : at + 4]
+            part = text[index + 1 : index + 4]
             inside = inside and not (len(part) == 3 and part.isalpha())
         elif kind in "LN":
             han = not character.isascii() and is_han(character)
             if not inside or han or after_han:
-                starts.append((at, INSIDE if inside and after_han and han else WORD))
+                starts.append((index, INSIDE if inside and after_han and han else WORD))
             inside, after_han = True, han
         elif kind != "M":
             inside = False

@@ -42,7 +42,7 @@ def masked_arguments(record: TaskRecord[Any]) -> tuple[list[Any], dict[str, Any]
         raise SealedArguments("The arguments are sealed.")
     names = _parameter_names(registry.find(record.name))
     args, kwargs = pack(record.args), pack(record.kwargs)
-    named = [names[at] if at < len(names) else "" for at in range(len(args))]
+    named = [names[index] if index < len(names) else "" for index in range(len(args))]
     masked = [_masked(name, value) for name, value in zip(named, args, strict=True)]
     return masked, {name: _masked(name, value) for name, value in kwargs.items()}
 
@@ -74,7 +74,9 @@ def argument_lines(record: TaskRecord[Any], *, masked: bool = True) -> list[str]
         return [pgettext("arguments of a task", "sealed")]
     args, kwargs = masked_arguments(record) if masked else (pack(record.args), pack(record.kwargs))
     names = _parameter_names(registry.find(record.name))
-    pairs = [(names[at] if at < len(names) else "", value) for at, value in enumerate(args)] + [*kwargs.items()]
+    pairs = [(names[index] if index < len(names) else "", value) for index, value in enumerate(args)] + [
+        *kwargs.items()
+    ]
     lines = [
         _cut(f"{one_line(name)}={_masked_json(value)}" if name else _masked_json(value))
         for name, value in pairs[:MAX_LINES]

@@ -226,7 +226,7 @@ def bar_chart(
     every = tick(highest)
     top = -(-highest // every) * every
     last = len(points) - 1
-    rows = [_row(point, is_open=is_last_open and at == last) for at, point in enumerate(points)]
+    rows = [_row(point, is_open=is_last_open and index == last) for index, point in enumerate(points)]
     bars = _bars([point.value for point in points], top, rows)
     bad_bars = _bars([point.bad for point in points], top, rows)
     return Chart(
@@ -266,10 +266,10 @@ def line_chart(
         days=_days(shorts, label_every, plot),
         paths=[_path(values, top) for values in series],
         points=[
-            (number, _x(at + 0.5, len(values)), _y(values[at] or 0.0, top))
+            (number, _x(index + 0.5, len(values)), _y(values[index] or 0.0, top))
             for number, values in enumerate(series)
-            for at in _lone_indexes(values)
-            if at != last
+            for index in _lone_indexes(values)
+            if index != last
         ],
         open_points=[(_x(last + 0.5, len(values)), _y(values[-1], top)) for values in series if values[-1] is not None],
     )
@@ -277,7 +277,7 @@ def line_chart(
 
 def first_index(values: Sequence[float]) -> int:
     """Return the index of the first value above zero; that of the last value if there is none."""
-    return next((at for at, value in enumerate(values) if value), max(len(values) - 1, 0))
+    return next((index for index, value in enumerate(values) if value), max(len(values) - 1, 0))
 
 
 def daily_finding(values: Mapping[date, int]) -> str:
@@ -312,10 +312,10 @@ def _row(point: Point, *, is_open: bool) -> ChartRow:
 def _path(values: Sequence[float | None], top: float) -> str:
     """Return the path of values that have a neighbor, in units of the drawing."""
     parts = []
-    for at, value in enumerate(values):
+    for index, value in enumerate(values):
         if value is not None:
-            is_connected = at > 0 and values[at - 1] is not None
-            x, y = DRAWING * (at + 0.5) / len(values), DRAWING * (1 - value / top)
+            is_connected = index > 0 and values[index - 1] is not None
+            x, y = DRAWING * (index + 0.5) / len(values), DRAWING * (1 - value / top)
             parts.append(f"{'L' if is_connected else 'M'}{x:.1f} {y:.1f}")
     return "".join(parts)
 
@@ -323,20 +323,24 @@ def _path(values: Sequence[float | None], top: float) -> str:
 def _lone_indexes(values: Sequence[float | None]) -> list[int]:
     padded = [None, *values, None]
     return [
-        at for at, value in enumerate(values) if value is not None and padded[at] is None and padded[at + 2] is None
+        index
+        for index, value in enumerate(values)
+        if value is not None and padded[index] is None and padded[index + 2] is None
     ]
 
 
 def _bars(values: Sequence[int], top: int, rows: Sequence[ChartRow]) -> list[Bar]:
     """Return the bars of the values above zero."""
-    indexes = [at for at, value in enumerate(values) if value]
+    indexes = [index for index, value in enumerate(values) if value]
     step = 100 / len(values)
     found = []
-    for number, at in enumerate(indexes):
-        room = min((abs(at - other) for other in indexes[max(number - 1, 0) : number + 2] if other != at), default=100)
+    for number, index in enumerate(indexes):
+        room = min(
+            (abs(index - other) for other in indexes[max(number - 1, 0) : number + 2] if other != index), default=100
+        )
         width = min(max(step * BAR_SHARE, MIN_BAR), step * room * WIDE_SHARE, MAX_BAR)
-        x = min(max(step * (at + 0.5) - width / 2, 0.0), 100 - width)
-        found.append(_bar(x, width, max(100 * values[at] / top, MIN_HEIGHT), step * at, step, rows[at]))
+        x = min(max(step * (index + 0.5) - width / 2, 0.0), 100 - width)
+        found.append(_bar(x, width, max(100 * values[index] / top, MIN_HEIGHT), step * index, step, rows[index]))
     return found
 
 
@@ -364,14 +368,14 @@ def _days(shorts: Sequence[str], label_every: int, plot: Plot) -> list[AxisLabel
         for number in range(1, label_every + 1)
         if label_every % number == 0 and (len(shorts) / number <= MAX_LABELS or number == label_every)
     )
-    return [_day(at, shorts[at], last, every) for at in range(last % every, last + 1, every)]
+    return [_day(index, shorts[index], last, every) for index in range(last % every, last + 1, every)]
 
 
-def _day(at: int, text: str, last: int, every: int) -> AxisLabel:
+def _day(index: int, text: str, last: int, every: int) -> AxisLabel:
     """Return a label of the time axis. The last one of many is right-aligned; centered, it would be clipped."""
-    if at == last and last >= MAX_LABELS:
+    if index == last and last >= MAX_LABELS:
         return AxisLabel("100%", text, last=True)
-    return AxisLabel(_x(at + 0.5, last + 1), text, minor=(last - at) % (every * 2) != 0)
+    return AxisLabel(_x(index + 0.5, last + 1), text, minor=(last - index) % (every * 2) != 0)
 
 
 def _x(at: float, count: int) -> str:

@@ -93,14 +93,14 @@ def traceback_parts(text: str) -> list[TracebackPart]:
     lines = text.rstrip("\n").split("\n")
     frames = list(_frames(lines))
     own = [frame for frame in frames if not frame.is_library]
-    folded = {at for frame in frames if own and frame.is_library for at in frame.lines}
+    folded = {number for frame in frames if own and frame.is_library for number in frame.lines}
     failed = set()
-    exception = max((at for at, line in enumerate(lines) if line.strip(_BORDER)), default=0)
+    exception = max((index for index, line in enumerate(lines) if line.strip(_BORDER)), default=0)
     if not any(exception in frame.lines for frame in frames):
         failed = {exception, *(min(frame.lines.start + 1, frame.lines.stop - 1) for frame in (own or frames)[-1:])}
     starts = {frame.lines.start for frame in frames} & folded
     return [
-        TracebackPart([(lines[at], at in failed) for at in numbers], len(starts.intersection(numbers)))
+        TracebackPart([(lines[number], number in failed) for number in numbers], len(starts.intersection(numbers)))
         for _, group in itertools.groupby(range(len(lines)), key=folded.__contains__)
         for numbers in [list(group)]
     ]

@@ -42,11 +42,17 @@ class Column(Generic[Row]):
 
     @property
     def is_sortable(self) -> bool:
-        """Whether rows can be sorted by it."""
+        """Whether rows can be sorted by it.
+
+        :meta private:
+        """
         return self.sort is not None
 
     def css(self, cell: Cell) -> str:
-        """Return the CSS classes of a cell."""
+        """Return the CSS classes of a cell.
+
+        :meta private:
+        """
         names = (self.kind, cell.kind, "optional" if self.optional else "")
         return " ".join(f"drc-{name}" for name in names if name)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Iterator
 
+from django_redis_components.core.chunks import pairs_of
 from django_redis_components.core.client import connections
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import Batch, Flow, Wait, arun, run
@@ -96,7 +97,7 @@ class FileConsumer:
             reason = 'its record is missing. The server evicted it: "maxmemory-policy" must be "noeviction".'
             raise FileUnavailable(self.channel, file_id, reason)
         pairs = [_decoded(each) for each in fields[0]]  # type: ignore[attr-defined]
-        record = dict(zip(pairs[::2], pairs[1::2], strict=True))
+        record = dict(pairs_of(pairs))
         saved = {"raw": int(record["saved_raw"]), "data": int(record["saved_data"])}
         manifest = Manifest.from_fields(file_id, record)
         return RemoteFile(self._using, self._options.base, self.channel, self.name, manifest, saved)

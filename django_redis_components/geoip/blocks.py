@@ -70,10 +70,10 @@ class Block:
             offset = (int.from_bytes(packed, "big") - self._first).to_bytes(width, "big")
         except OverflowError:  # outside of the block
             return UNKNOWN
-        at = bisect_right(self._starts, offset) - 1
-        if offset > self._ends[at * width : (at + 1) * width]:
+        index = bisect_right(self._starts, offset) - 1
+        if offset > self._ends[index * width : (index + 1) * width]:
             return UNKNOWN
-        return Place(*self._places[self._indexes[at]].decode().split("\t"))
+        return Place(*self._places[self._indexes[index]].decode().split("\t"))
 
 
 def encode(ranges: list[tuple[bytes, bytes, bytes]]) -> bytes:

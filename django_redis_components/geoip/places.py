@@ -67,8 +67,8 @@ def pack_public(address: object) -> bytes | None:
     packed = pack(_bare(address))
     if packed is None:
         return None
-    at = bisect_right(_STARTS, packed) - 1
-    return None if at >= 0 and packed <= _ENDS[at] else packed
+    index = bisect_right(_STARTS, packed) - 1
+    return None if index >= 0 and packed <= _ENDS[index] else packed
 
 
 def public_address(address: Address) -> str | None:

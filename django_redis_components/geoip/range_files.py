@@ -151,7 +151,7 @@ def read_locations(path: str) -> dict[str, Place]:
     try:
         for number, row in _rows(Path(path), lambda _: None):
             if number == 1:
-                columns = {name: at for at, name in enumerate(row)}
+                columns = {name: index for index, name in enumerate(row)}
                 if not {"geoname_id", "country_iso_code"} <= columns.keys():
                     raise ValueError("expected the columns geoname_id and country_iso_code")
                 continue

@@ -177,11 +177,11 @@ class SequentialQueue(WaitQueue):
     def _try(self, token: str) -> Flow[dict[str, int] | None]:
         """Return name to fencing token of all of them, or None and hold none."""
         fences: dict[str, int] = {}
-        for at, part in enumerate(self._parts):
+        for index, part in enumerate(self._parts):
             granted, *_ = yield part.acquire(token, False)
             if not granted:
-                if at:
-                    yield Batch([acquired.abandon(token) for acquired in self._parts[:at]])
+                if index:
+                    yield Batch([acquired.abandon(token) for acquired in self._parts[:index]])
                 return None
             fences[part.name] = granted
         return fences

@@ -52,7 +52,7 @@ def table(
         columns: width of the terminal, to which the last column is truncated; None for no limit.
     """
     lines = [[escape_controls(cell) for cell in row] for row in (headers, *rows)]
-    widths = [max(width(line[at]) for line in lines) for at in range(len(headers))]
+    widths = [max(width(line[index]) for line in lines) for index in range(len(headers))]
     if columns is not None:
         before = sum(widths[:-1]) + len(GAP) * (len(widths) - 1)
         last = max(MIN_LAST_WIDTH, columns - before)

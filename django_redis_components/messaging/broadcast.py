@@ -71,7 +71,10 @@ class Broadcast(Component):
 
     @property
     def key(self) -> str:
-        """The channel in Redis, in the slot of its name."""
+        """The channel in Redis, in the slot of its name.
+
+        :meta private:
+        """
         return keyspace.broadcast_key(self.channel)
 
     def _publish(self, body: Any) -> Flow[int]:
@@ -99,6 +102,9 @@ class Subscription:
     def __init__(self, broadcast: Broadcast) -> None:
         self._broadcast = broadcast
         self._listener = ChannelListener(broadcast.key, keeps_payloads=True)
+
+    def __repr__(self) -> str:
+        return f"<Subscription {self._broadcast.channel!r}>"
 
     @property
     def dropped(self) -> int:

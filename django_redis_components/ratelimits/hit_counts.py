@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
 from django_redis_components.core import keys
+from django_redis_components.core.chunks import pairs_of
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.observability.flushing import Collector
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
@@ -82,10 +83,10 @@ class HitTally:
             name = key if isinstance(key, _SentName) else _sent_name(key)
             denied[name] = denied.get(name, 0) + times
         numbers = []
-        for at, step in enumerate(self._steps):
+        for index, step in enumerate(self._steps):
             total = step()
-            numbers.append(total - self._taken[at])
-            self._taken[at] = total + 1  # this call has counted one
+            numbers.append(total - self._taken[index])
+            self._taken[index] = total + 1  # this call has counted one
         return numbers, denied
 
     def _count_key(self, key: str | bytes | int) -> None:
@@ -176,15 +177,12 @@ def read_counts(limit_ids: Iterable[str], denied: int = 0) -> Flow[dict[str, Lim
         requests += [Read("ZREVRANGE", _key(each, hours[-1], "denied"), 0, denied - 1, "WITHSCORES") for each in ids]
     replies = yield Batch(requests)
     counts = {}
-    for at, limit_id in enumerate(ids):
+    for index, limit_id in enumerate(ids):
         minutes = {minute: (0,) * len(KINDS) for minute in range(now - 59, now + 1)}
-        for hour, values in zip(hours, replies[at * len(hours) : (at + 1) * len(hours)], strict=True):
+        for hour, values in zip(hours, replies[index * len(hours) : (index + 1) * len(hours)], strict=True):
             minutes |= _parse(_minutes(now, hour), values)
-        pairs = replies[len(ids) * len(hours) + at] if denied else []
-        denied_keys = [
-            (name.decode("utf-8", "replace"), int(float(score)))
-            for name, score in zip(pairs[::2], pairs[1::2], strict=True)
-        ]
+        pairs = replies[len(ids) * len(hours) + index] if denied else []
+        denied_keys = [(name.decode("utf-8", "replace"), int(float(score))) for name, score in pairs_of(pairs)]
         counts[limit_id] = LimitCounts(minutes, denied_keys)
     return counts
 
@@ -234,7 +232,7 @@ def _fields(now: int, hour: int) -> list[str]:
 def _parse(minutes: range, values: list[bytes | None]) -> Mapping[int, tuple[int, ...]]:
     numbers = [_number(value) for value in values]
     size = len(KINDS)
-    return {minute: tuple(numbers[at * size : (at + 1) * size]) for at, minute in enumerate(minutes)}
+    return {minute: tuple(numbers[index * size : (index + 1) * size]) for index, minute in enumerate(minutes)}
 
 
 def _number(value: bytes | None) -> int:

@@ -48,8 +48,8 @@ def sort_score(value: SortValue, name: str = "value") -> float:
     if isinstance(value, str):
         score = 0
         start = fold_to_syllables(value.strip()[:FOLDED_CHARS]).encode("utf-8", "replace")[:SORTED_BYTES]
-        for at in range(SORTED_BYTES):
-            score = score * 257 + (start[at] + 1 if at < len(start) else 0)
+        for index in range(SORTED_BYTES):
+            score = score * 257 + (start[index] + 1 if index < len(start) else 0)
         return float(score)
     return check_number(value, name, hint=", or a string")
 

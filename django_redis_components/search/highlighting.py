@@ -93,10 +93,10 @@ def _in_run(run: str, start: int, word: str, groups: dict[str, int]) -> list[Mat
     if len(characters) != len(shown):  # folding changed the length: mark the run
         return [Match(start, start + len(run), groups[term]) for term in terms(word) if term in groups][:1]
     ends = list(itertools.accumulate(map(len, shown), initial=start))
-    found = [Match(ends[at], ends[at + 1], groups[one]) for at, one in enumerate(characters) if one in groups]
-    for at, pair in enumerate(map("".join, itertools.pairwise(characters))):
+    found = [Match(ends[index], ends[index + 1], groups[one]) for index, one in enumerate(characters) if one in groups]
+    for index, pair in enumerate(map("".join, itertools.pairwise(characters))):
         if pair in groups:
-            found.append(Match(ends[at], ends[at + 2], groups[pair]))
+            found.append(Match(ends[index], ends[index + 2], groups[pair]))
     return sorted(found, key=lambda match: match.start)
 
 
@@ -112,10 +112,10 @@ def _beginnings(run: str, start: int, word: str, typed: str, group: int) -> list
         return []
     ends = list(itertools.accumulate(map(len, shown), initial=start))
     found = []
-    for at in range(len(letters)):
+    for index in range(len(letters)):
         for count in (1, 2, 3):
-            if "".join(letters[at : at + count]).startswith(open_letters):
-                found.append(Match(ends[at], ends[min(at + count, len(letters))], group))
+            if "".join(letters[index : index + count]).startswith(open_letters):
+                found.append(Match(ends[index], ends[min(index + count, len(letters))], group))
                 break
     return found
 

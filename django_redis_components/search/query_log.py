@@ -7,6 +7,7 @@ import time
 
 from redis.exceptions import RedisError
 
+from django_redis_components.core.chunks import pairs_of
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
 
@@ -73,7 +74,7 @@ def read_stats(base: str) -> Flow[QueryStats]:
     slow: dict[str, float] = {}
     empty: dict[str, int] = {}
     for (kind, _), reply in zip(wanted, replies, strict=True):
-        for member, score in zip(reply[::2], reply[1::2], strict=True):
+        for member, score in pairs_of(reply):
             text = member.decode(errors="replace")
             if kind == "slow":
                 slow[text] = max(slow.get(text, 0.0), float(score) / 1_000)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django_redis_components.core.arguments import check_flag, check_int, check_mapping
+from django_redis_components.core.chunks import pairs_of
 from django_redis_components.core.protocol import Call
 from django_redis_components.search.arguments import (
     Order,
@@ -110,10 +111,7 @@ class SearchRequest:
         """Return the page of a reply."""
         total, partial, found, counts = reply
         sign = -1 if is_ascending(self.order_by) else 1
-        hits = tuple(
-            Hit(id_.decode(errors="replace"), sign * float(score) + 0.0)
-            for id_, score in zip(found[::2], found[1::2], strict=True)
-        )
+        hits = tuple(Hit(id_.decode(errors="replace"), sign * float(score) + 0.0) for id_, score in pairs_of(found))
         is_partial = bool(partial or parsed.dropped)
         return self._page(hits, total, is_partial=is_partial, facets=dict(map(_facet_counts, counts)), query=parsed)
 

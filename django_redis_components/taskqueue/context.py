@@ -74,6 +74,9 @@ class TaskContext:
         self._run: logs.CurrentRun | None = None
         self._flow: MemberFlow | None = None
 
+    def __repr__(self) -> str:
+        return f"<TaskContext {self.task_result.id!r}>"
+
     @property
     def flow(self) -> MemberFlow:
         """The flow of the task; `flow.add(…)` adds tasks to its group."""

@@ -10,7 +10,7 @@ from typing import Any
 from django.db import DEFAULT_DB_ALIAS, transaction
 
 from django_redis_components.core import serialization
-from django_redis_components.core.client import connections as client_connections
+from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Batch, Flow, Read
 from django_redis_components.core.settings import conf
 from django_redis_components.taskqueue import fair_share, limits, origin, outbox, placement, sealing
@@ -273,7 +273,7 @@ def store_in_outbox(rows: Sequence[outbox.OutboxRow], using: str, database: str 
         django.db.Error: the rows cannot be stored.
     """
     if using not in conf.settings().connections:
-        client_connections.endpoint(using)
+        connections.endpoint(using)
     alias = alias_in_transaction(database) or database or DEFAULT_DB_ALIAS
     outbox.storage().add(rows, using, alias)
     connection = transaction.get_connection(alias)

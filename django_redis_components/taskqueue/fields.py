@@ -398,7 +398,7 @@ class Ttl:
     command_ms = 60_000
     #: The versions of the site's code, from the latest start of a supervisor: a year.
     deploys_ms = 31_536_000_000
-    #: What refuses the slots of a removed schedule: longer than a poller takes to read that it was removed.
+    #: What refuses the due times of a removed schedule: longer than a poller takes to read that it was removed.
     removed_schedule_ms = 60_000
 
 

@@ -116,6 +116,8 @@ class TextFormatter(logging.Formatter):
 
         Args:
             created_ms: when it was logged, in milliseconds since the epoch.
+
+        :meta private:
         """
         known_ms, start = self._success_start
         if known_ms != created_ms:
@@ -168,7 +170,10 @@ class JsonFormatter(logging.Formatter):
             return _dump({name: _as_json(value) for name, value in data.items()})
 
     def format_success(self, job: Job, seconds: float, created_ms: int) -> str:
-        """See `TextFormatter.format_success`."""
+        """See `TextFormatter.format_success`.
+
+        :meta private:
+        """
         known_ms, start = self._success_start
         if known_ms != created_ms:
             start = (

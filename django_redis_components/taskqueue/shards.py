@@ -186,7 +186,7 @@ def named(name: str, using: str = "default") -> Shard:
     raise ValueError(f"Shard {name!r} does not exist. Shards: {', '.join(each.name for each in found)}.")
 
 
-def slot_of(shard: Shard) -> str:
+def thread_suffix(shard: Shard) -> str:
     """Return what the names of a worker's threads end with in this shard, and so the tokens of its leases."""
     return "" if shard == home(shard.using) else f"@{shard.name}"
 

@@ -46,9 +46,9 @@ def start_flow(context: TaskContext, given: Any, call: list[Any]) -> str:
     return str(call[callback.FLOW_ID])
 
 
-registry.internal[callback.NAME] = StartFlowTask(
+registry.internal[callback.START_FLOW] = StartFlowTask(
     func=start_flow,
-    name=callback.NAME,
+    name=callback.START_FLOW,
     declared_options=TaskOptions(max_attempts=MAX_ATTEMPTS),
     declared=frozenset(["max_attempts"]),
     takes_context=True,

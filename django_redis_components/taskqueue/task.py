@@ -90,20 +90,20 @@ class Task(Generic[P, R, V]):
     Attributes:
         func: the function.
         name: under which workers find it; by default the function's dotted path.
-        declared_options: those of the decorator and of `using`; for others the defaults of the package.
-        declared: names of the options that the decorator or `using` has set.
         aliases: other names under which workers find it: those that it had before.
         connection: alias of the connection that it is enqueued over.
-        overrides: names of the options that were set by `using`.
         takes_context: whether workers pass a `TaskContext` as the first argument.
     """
 
     func: Callable[P, R]
     name: str
+    #: Those of the decorator and of `using`; for others the defaults of the package. :meta private:
     declared_options: TaskOptions
+    #: Names of the options that the decorator or `using` has set. :meta private:
     declared: frozenset[str] = frozenset()
     aliases: tuple[str, ...] = ()
     connection: str = "default"
+    #: Names of the options that were set by `using`. :meta private:
     overrides: frozenset[str] = frozenset()
     takes_context: bool = False
     #: What `options` returns, and the generation of the settings that it was made from.

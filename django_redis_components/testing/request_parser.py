@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from django_redis_components.core.chunks import pairs_of
 from django_redis_components.core.protocol import Call, Command, Request
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.shards import home
@@ -126,7 +127,7 @@ def parse_expiry(expires: str, record: dict[str, bytes]) -> bytes:
 def parse_changes(arguments: dict[str, Any], record: dict[str, bytes]) -> dict[str, bytes]:
     """Return the fields that an update_task.lua call changes in a record."""
     fields = [to_bytes(value) for value in arguments["fields"]]
-    changed = {name.decode(): value for name, value in zip(fields[::2], fields[1::2], strict=True)}
+    changed = {name.decode(): value for name, value in pairs_of(fields)}
     named = {Field.queue: "target", Field.priority: "priority", Field.unique_claim: "claim"}
     changed |= {field: to_bytes(arguments[name]) for field, name in named.items() if arguments[name] != ""}
     if arguments["expires"] not in ("", "never"):

@@ -68,15 +68,19 @@ class _BasePipe:
     command_stack: list[Any]
     response_callbacks: Any
 
-    #: The Cluster slot of the watched keys; 0 without Cluster.
+    #: The Cluster slot of the watched keys; 0 without Cluster. :meta private:
     slot: int = 0
     #: The error after which the keys are no longer watched or a reply is outstanding: the connection must be closed.
+    #: :meta private:
     lost: BaseException | None = None
-    #: Whether the function has returned: the pipe must not use the connection any more.
+    #: Whether the function has returned: the pipe must not use the connection any more. :meta private:
     is_closed: bool = False
 
     def queued_commands(self) -> list[CommandArgs]:
-        """Return the queued commands."""
+        """Return the queued commands.
+
+        :meta private:
+        """
         return [_command_args(args) for args, _ in self.command_stack]
 
     def __len__(self) -> int:
@@ -171,7 +175,10 @@ class Pipe(_BasePipe, Pipeline):
         """Do nothing: the pipe does not own the connection."""
 
     def end(self) -> None:
-        """Close the pipe."""
+        """Close the pipe.
+
+        :meta private:
+        """
         self.is_closed = True
 
 
@@ -208,7 +215,10 @@ class AsyncPipe(_BasePipe, AsyncPipeline):  # type: ignore[misc]  # so does redi
         """Do nothing: the pipe does not own the connection."""
 
     async def end(self) -> None:
-        """Close the pipe. A task that the function did not await may still be reading a reply."""
+        """Close the pipe. A task that the function did not await may still be reading a reply.
+
+        :meta private:
+        """
         async with self._mutex:
             self.is_closed = True
 

@@ -1,5 +1,8 @@
 """Write docs/api.md: every public name with its signature, on one page.
 
+Members whose docstring, or comment, says ``:meta private:`` are for other modules of the package: neither this page nor
+the reference, which Sphinx writes, shows them.
+
 Usage: python docs/_extensions/public_api.py [--check]
 """
 
@@ -11,6 +14,7 @@ import importlib
 import inspect
 import re
 import sys
+import typing
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Generic
@@ -58,18 +62,30 @@ NAMES = {
     "taskqueue.logs": ("JsonFormatter", "TaskFilter", "TextFormatter"),
 }
 
+#: Sphinx's mark of a member that is for other modules of the package.
+PRIVATE = ":meta private:"
+
 #: A line "name, name: text" of the section Attributes of a docstring.
 _ATTRIBUTES = re.compile(r"^    (\w+(?:, \w+)*): ", re.M)
 
 
 #: Classes whose objects only the package makes: their constructors are not public.
 MADE_BY_THE_PACKAGE = {
-    "AsyncPipe", "FileConsumer", "FlowResult", "Messages", "Pipe", "RemoteFile", "SearchPage", "SearchPaginator",
-    "Subscription", "Task", "TaskContext", "TaskResult", "UserSet",
+    "AsyncPipe", "EmbeddedServer", "FileConsumer", "FlowResult", "MemberFlow", "Messages", "Pipe", "RemoteFile",
+    "ResultReference", "RunContext", "SearchPage", "SearchPaginator", "Signature", "Subscription", "Task",
+    "TaskContext", "TaskResult", "UserSet",
 }  # fmt: skip
 
 #: What classes state about themselves for other modules of the package.
-INTERNAL_ATTRIBUTES = {"catalog_kind", "component", "name_label", "own_middleware", "register_module", "register_task"}
+INTERNAL_ATTRIBUTES = {
+    "catalog_kind",
+    "component",
+    "framework",
+    "name_label",
+    "own_middleware",
+    "register_module",
+    "register_task",
+}
 
 
 def render() -> str:
@@ -79,6 +95,7 @@ def render() -> str:
             "# Public API",
             "",
             "Every public name on one page. A method with an async twin is marked with the twin's name.",
+            "What a class has from one of another library, as a form field has from Django's, is documented there.",
             "",
             *(line for module, title in MODULES.items() for line in _module_lines(module, title)),
             *_tag_lines(),
@@ -145,6 +162,8 @@ def _name_lines(name: str, value: Any) -> Iterator[str]:
         is_made = _has_own_constructor(value)
         yield f"{name}{_signature(value) if is_made else ''}"
         yield from _member_lines(value, shown=_parameters(value) if is_made else set())
+    elif typing.get_origin(value):
+        yield f"{name} = {inspect.formatannotation(value)}"
     elif callable(value) and not name.isupper():
         yield f"{name}{_signature(value)}"
     else:
@@ -180,7 +199,14 @@ def _member_lines(kind: type, *, shown: set[str]) -> Iterator[str]:
         shown: names that the line of the class has shown.
     """
     bases = [base for base in reversed(kind.__mro__) if base.__module__.startswith(PACKAGE)]
-    members = {name: member for base in bases for name, member in vars(base).items() if not name.startswith("_")}
+    extended = [base for base in kind.__mro__ if base not in (*bases, object)]
+    others = {name: member for base in reversed(extended) for name, member in vars(base).items()}
+    members = {
+        name: member
+        for base in bases
+        for name, member in vars(base).items()
+        if not (name.startswith("_") or _only_overrides(member, others.get(name)) or _is_private(base, name, member))
+    }
     for base in bases:
         for name in _attributes(base):
             if name not in members and name not in shown:
@@ -200,8 +226,7 @@ def _attributes(kind: type) -> list[str]:
         return []  # private
     section = inspect.cleandoc(kind.__doc__ or "").partition("\nAttributes:\n")[2]
     described = [name for names in _ATTRIBUTES.findall(section.partition("\n\n")[0]) for name in names.split(", ")]
-    comments = ModuleAnalyzer.for_module(kind.__module__).find_attr_docs() if _annotations(kind) else {}
-    return described + [name for name in _annotations(kind) if (kind.__name__, name) in comments]
+    return described + [name for name in _annotations(kind) if PRIVATE not in (_comment(kind, name) or PRIVATE)]
 
 
 def _annotations(kind: type) -> dict[str, Any]:
@@ -211,6 +236,24 @@ def _annotations(kind: type) -> dict[str, Any]:
 def _type_of(kind: type, name: str) -> str:
     annotation = _annotations(kind).get(name)
     return f": {_Text.of(annotation)!r}" if annotation else ""
+
+
+def _only_overrides(member: Any, extended: Any) -> bool:
+    """Whether a member is one of another library's class, without further parameters."""
+    if not (inspect.isfunction(member) and inspect.isfunction(extended)):
+        return extended is not None
+    return set(inspect.signature(member).parameters) <= set(inspect.signature(extended).parameters)
+
+
+def _is_private(kind: type, name: str, member: Any) -> bool:
+    """Whether the docstring of a member, or the comment above an attribute, says that it is private."""
+    return PRIVATE in f"{member.__doc__} {_comment(kind, name)}"
+
+
+def _comment(kind: type, name: str) -> str:
+    """Return the comment above an attribute; "" without one."""
+    comments = ModuleAnalyzer.for_module(kind.__module__).find_attr_docs()
+    return " ".join(comments.get((kind.__name__, name), []))
 
 
 def _only_refuses(member: Any) -> bool:

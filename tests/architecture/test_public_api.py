@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 import subprocess
 import sys
@@ -16,6 +17,9 @@ from tests.architecture.sources import ENTRY_POINTS, LAYERS, PACKAGE, ROOT, modu
 
 PAGE = ROOT / "docs" / "api.md"
 GENERATOR = ROOT / "docs" / "_extensions" / "public_api.py"
+
+#: Ends of the names of classes that a site names or extends, and whose objects it does not use.
+WITHOUT_REPR = ("CachedFunction", "Middleware", "Panel", "allow_hits", "deny_hits")
 
 #: Components whose names sites import.
 PUBLIC = [name for name, layer in LAYERS.items() if 0 < layer < ENTRY_POINTS and name != "contrib"]
@@ -36,11 +40,32 @@ def test_page_lists_every_public_name_of_a_component(component: str) -> None:
     assert set(public) - listed() == set()
 
 
+@pytest.mark.parametrize("component", PUBLIC)
+def test_objects_of_the_package_have_a_repr_of_their_own(component: str) -> None:
+    public = importlib.import_module(f"{PACKAGE}.{component}")
+    classes = [value for value in map(vars(public).get, public.__all__) if inspect.isclass(value) and is_ours(value)]
+
+    assert [
+        kind for kind in classes if kind.__repr__ is object.__repr__ and not kind.__name__.endswith(WITHOUT_REPR)
+    ] == []
+
+
 def test_page_lists_the_fields_of_named_tuples_and_of_numbers() -> None:
     text = PAGE.read_text()
 
     assert re.search(r"^LogEntry\(day: date, address: str, ", text, re.M)
     assert re.search(r"^Estimate\(value: int, \*, error: float = ", text, re.M)
+
+
+def test_page_lists_neither_internals_nor_what_another_library_documents() -> None:
+    text = PAGE.read_text()
+
+    assert re.search(r"^Point = tuple\[float, float\]$", text, re.M)
+    assert re.findall(r"^.*[(,] ?_[a-z]\w*: .*$", text, re.M) == []
+    assert [
+        name for name in ("queued_commands", "declared_options", "needs_multipart_form") if f".{name}" in text
+    ] == []
+    assert re.findall(r"^(?:MemberFlow|RunContext|ResultReference|Signature|EmbeddedServer)\(", text, re.M) == []
 
 
 def test_page_lists_every_signal() -> None:
@@ -58,6 +83,11 @@ def test_page_lists_every_template_tag_filter_and_url() -> None:
     assert [name for name in register.tags if f"\ntag {name}(" not in text] == []
     assert [name for name in register.filters if f"\nfilter {name}(" not in text] == []
     assert [pattern.name for pattern in urlpatterns if f"\n{PACKAGE}:{pattern.name}  " not in text] == []
+
+
+def is_ours(kind: type) -> bool:
+    """Return whether a class extends none of another library."""
+    return all(base.__module__.startswith((PACKAGE, "builtins", "typing", "abc")) for base in kind.__mro__)
 
 
 def listed() -> set[str]:

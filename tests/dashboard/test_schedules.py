@@ -74,7 +74,7 @@ def test_schedules_as_json(store: Store, viewer: Client) -> None:
 
     assert (late["state"], off["state"], sent["state"]) == ("late", "off", "on")
     assert (sent["name"], sent["task"], sent["last_task_id"]) == ("tests.note at chosen moments", note.name, task_id)
-    assert (off["next_at"], off["enabled"]) == (None, False)
+    assert (off["next_at"], off["is_enabled"]) == (None, False)
 
 
 def test_page_without_schedules_shows_an_example(redis_server: Store, viewer: Client) -> None:

@@ -49,12 +49,12 @@ local function finish_day()
     redis.call("PEXPIRE", last, ttl_ms)
   end
 end
-for at = COUNTS_FROM, #ARGV, 3 do
-  local day, key, count = base .. ":day:" .. ARGV[at], ARGV[at + 1], ARGV[at + 2]
+for position = COUNTS_FROM, #ARGV, 3 do
+  local day, key, count = base .. ":day:" .. ARGV[position], ARGV[position + 1], ARGV[position + 2]
   if day ~= last then
     finish_day()
     last, sum, room = day, 0, max_keys - math.max(0, redis.call("ZCARD", day) - 1) -- one member is the sum
-    redis.call("ZADD", days, ARGV[at], ARGV[at])
+    redis.call("ZADD", days, ARGV[position], ARGV[position])
   end
   sum = sum + count
   if room <= 0 and not redis.call("ZSCORE", day, key) then

@@ -14,15 +14,15 @@ local number, last_ms = tonumber(ARGV[1]), ARGV[2]
 if tonumber(redis.call("GET", last) or "0") >= number then
   return 0
 end
-local at = 3
+local position = 3
 for counter = 2, #KEYS do
-  local pairs_end = at + 2 + 2 * ARGV[at + 2]
+  local pairs_end = position + 2 + 2 * ARGV[position + 2]
   local names = {}
-  for index = at + 3, pairs_end do
+  for index = position + 3, pairs_end do
     names[#names + 1] = ARGV[index]
   end
-  count_members(KEYS[counter], ARGV[at], tonumber(ARGV[at + 1]), names)
-  at = pairs_end + 1
+  count_members(KEYS[counter], ARGV[position], tonumber(ARGV[position + 1]), names)
+  position = pairs_end + 1
 end
 redis.call("SET", last, number, "PX", last_ms)
 return 1

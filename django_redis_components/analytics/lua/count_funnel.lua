@@ -37,8 +37,8 @@ local function union_at(start, first, last)
       local count = math.ceil(#chunk / 4)
       local words = { struct.unpack(string.rep("I4", count), chunk .. string.rep("\0", count * 4 - #chunk)) }
       words[#words] = nil -- the place after the last word
-      for at, word in ipairs(union or {}) do
-        words[at] = bor(word, words[at] or 0)
+      for position, word in ipairs(union or {}) do
+        words[position] = bor(word, words[position] or 0)
       end
       union = words
     end
@@ -59,10 +59,10 @@ for start = 0, longest - 1, CHUNK do
       common = union
     end
     local found = 0
-    for at, word in ipairs(common) do
+    for position, word in ipairs(common) do
       if word ~= 0 then
-        word = band(word, union[at] or 0)
-        common[at] = word
+        word = band(word, union[position] or 0)
+        common[position] = word
         found = found + count_bits(word)
       end
     end

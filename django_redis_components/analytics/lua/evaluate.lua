@@ -35,14 +35,14 @@ end
 -- Take operands from the stack, in their order.
 local function pop(count)
   local operands = {}
-  for at = count, 1, -1 do
-    operands[at] = table.remove(stack)
+  for index = count, 1, -1 do
+    operands[index] = table.remove(stack)
   end
   return operands
 end
 
-for at = 1, #ARGV do
-  local part = ARGV[at]
+for index = 1, #ARGV do
+  local part = ARGV[index]
   local count = string.match(part, "^|(%d+)$")
   if count or part == "&" or part == "-" then
     local operands = pop(tonumber(count or 2))

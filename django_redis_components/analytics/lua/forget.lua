@@ -20,12 +20,12 @@ if redis.call("GET", user) ~= seen then
   return 0
 end
 local number = find_number(base, id, is_mapped)
-for at = DAYS_FROM, #ARGV, 2 do
-  local day = base .. ":si:d:" .. ARGV[at]
+for index = DAYS_FROM, #ARGV, 2 do
+  local day = base .. ":si:d:" .. ARGV[index]
   if number and redis.call("GETBIT", day, number) == 1 then -- SETBIT would create a day that was pruned
     redis.call("SETBIT", day, number, 0)
   end
-  redis.call("UNLINK", base .. ":si:r:" .. ARGV[at + 1]) -- only the rows of the user's days count the user
+  redis.call("UNLINK", base .. ":si:r:" .. ARGV[index + 1]) -- only the rows of the user's days count the user
 end
 redis.call("UNLINK", user, audit)
 return 1

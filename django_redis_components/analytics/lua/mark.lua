@@ -24,10 +24,10 @@ if not number then
 end
 redis.call("ZADD", base .. ":ev", 0, event)
 local is_first = 0
-for at = BITMAPS_FROM, #ARGV do
-  local old = redis.call("SETBIT", base .. ":" .. ARGV[at], number, 1)
-  keep_period(base, base .. ":ev:" .. event, ARGV[at], ttl_ms)
-  if at == BITMAPS_FROM then
+for index = BITMAPS_FROM, #ARGV do
+  local old = redis.call("SETBIT", base .. ":" .. ARGV[index], number, 1)
+  keep_period(base, base .. ":ev:" .. event, ARGV[index], ttl_ms)
+  if index == BITMAPS_FROM then
     is_first = 1 - old
   end
 end

@@ -36,8 +36,8 @@ local function add_up(first, last)
   return views
 end
 
-for at = 4, #ARGV do
-  add_name(ARGV[at])
+for position = 4, #ARGV do
+  add_name(ARGV[position])
 end
 local wanted = #names
 if limit > 0 then
@@ -53,8 +53,8 @@ table.sort(found, function(one, other)
   return views[one] > views[other] or (views[one] == views[other] and one < other)
 end)
 names = { unpack(names, 1, wanted) }
-for at = 1, math.min(limit, #found) do
-  names[#names + 1] = found[at]
+for position = 1, math.min(limit, #found) do
+  names[#names + 1] = found[position]
 end
 local earlier = add_up(current + 1, #KEYS)
 local reply = {}

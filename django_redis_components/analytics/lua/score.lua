@@ -14,8 +14,8 @@ local member, score, mode, ttl_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local PERIODS_FROM = 5
 -- @include stored_periods
 
-for at = PERIODS_FROM, #ARGV do
-  local key = base .. ":" .. ARGV[at]
+for index = PERIODS_FROM, #ARGV do
+  local key = base .. ":" .. ARGV[index]
   if mode == "incr" then
     redis.call("ZINCRBY", key, score, member)
   elseif mode == "best" then
@@ -25,8 +25,8 @@ for at = PERIODS_FROM, #ARGV do
   else
     redis.call("ZADD", key, score, member)
   end
-  if ARGV[at] ~= "all" then
-    keep_period(base, base, ARGV[at], ttl_ms)
+  if ARGV[index] ~= "all" then
+    keep_period(base, base, ARGV[index], ttl_ms)
   end
 end
 return redis.call("ZSCORE", base .. ":" .. ARGV[PERIODS_FROM], member)

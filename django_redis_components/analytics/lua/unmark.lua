@@ -14,8 +14,8 @@ local id, is_mapped = ARGV[1], ARGV[2] == "1"
 local number = find_number(base, id, is_mapped)
 local unmarked = 0
 if number then
-  for at = 3, #ARGV do
-    local key = base .. ":" .. ARGV[at]
+  for index = 3, #ARGV do
+    local key = base .. ":" .. ARGV[index]
     if redis.call("GETBIT", key, number) == 1 then
       redis.call("SETBIT", key, number, 0)
       unmarked = unmarked + 1

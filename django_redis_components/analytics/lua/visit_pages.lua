@@ -16,9 +16,9 @@ local base, max_pages, pages_ms, ttl_ms = ARGV[1], tonumber(ARGV[2]), ARGV[3], A
 local other, labels = ARGV[5], tonumber(ARGV[6])
 local FIRST = 7
 
-local counted, at = 0, FIRST + labels
-while at <= #ARGV and max_pages > 0 do
-  local page, last = ARGV[at], at + 1 + ARGV[at + 1]
+local counted, index = 0, FIRST + labels
+while index <= #ARGV and max_pages > 0 do
+  local page, last = ARGV[index], index + 1 + ARGV[index + 1]
   if redis.call("SISMEMBER", pages, page) == 1 or redis.call("SCARD", pages) < max_pages then
     redis.call("SADD", pages, page)
     counted = counted + 1
@@ -27,10 +27,10 @@ while at <= #ARGV and max_pages > 0 do
   end
   for label = FIRST, FIRST + labels - 1 do
     local key = base .. ":uvp:" .. page .. ":" .. ARGV[label]
-    redis.call("PFADD", key, unpack(ARGV, at + 2, last))
+    redis.call("PFADD", key, unpack(ARGV, index + 2, last))
     redis.call("PEXPIRE", key, ttl_ms)
   end
-  at = last + 1
+  index = last + 1
 end
 if counted > 0 then
   redis.call("PEXPIRE", pages, pages_ms)

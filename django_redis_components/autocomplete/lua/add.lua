@@ -23,8 +23,8 @@ local left_ms = redis.call("PTTL", build)
 if left_ms > 0 then
   put(build_lex, build_top, build_entries, id, record)
   redis.call("SADD", build_live, id)
-  for at = 5, 8 do
-    redis.call("PEXPIRE", KEYS[at], left_ms)
+  for index = 5, 8 do
+    redis.call("PEXPIRE", KEYS[index], left_ms)
   end
 end
 return changed and 1 or 2

@@ -12,8 +12,8 @@ local function each_of(joined)
 end
 
 local before = {}
-for at = 1, #ARGV, 3 do
-  local id, added, removed = ARGV[at], ARGV[at + 1], ARGV[at + 2]
+for index = 1, #ARGV, 3 do
+  local id, added, removed = ARGV[index], ARGV[index + 1], ARGV[index + 2]
   local stored = redis.call("HGET", scopes, id) or ""
   local wanted, after = {}, {}
   for _, joined in ipairs({ stored, added }) do

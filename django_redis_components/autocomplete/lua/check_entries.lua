@@ -19,10 +19,10 @@ local function has_all(zset, members)
 end
 
 local checked = {}
-for at, id in ipairs(ARGV) do
+for index, id in ipairs(ARGV) do
   local record = redis.call("HGET", entries, id)
   local lex_members, top_members = members_of(id, record or "")
   local is_whole = has_all(lex, lex_members) and has_all(top, top_members)
-  checked[at] = { record, is_whole and 1 or 0 }
+  checked[index] = { record, is_whole and 1 or 0 }
 end
 return checked

@@ -24,8 +24,8 @@ end
 
 local reply = redis.call("ZSCAN", members, cursor, "COUNT", count)
 local ids = {}
-for at = 1, #reply[2], 2 do
-  local member = reply[2][at]
+for index = 1, #reply[2], 2 do
+  local member = reply[2][index]
   local id = string.match(member, "%z([^%z]*)$") or ""
   if not has_member(id, member) then
     ids[#ids + 1] = id

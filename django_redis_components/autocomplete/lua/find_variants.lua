@@ -35,8 +35,8 @@ local function try(position, prefix)
 end
 
 -- Try the characters that really follow a common prefix, instead of a prefix typed, and before the rest of it.
-local function try_next_characters(position, at)
-  local before = joined(1, at - 1)
+local function try_next_characters(position, index)
+  local before = joined(1, index - 1)
   local from = "[" .. position .. before
   while lookups_left > 0 do
     local member = read(position, from, before, 1)[1]
@@ -45,8 +45,8 @@ local function try_next_characters(position, at)
     end
     local follows = string.match(member, "^[%z\1-\127\194-\244][\128-\191]*", #before + 2)
     if follows and follows ~= "\0" then
-      try(position, before .. follows .. joined(at + 1, length))
-      try(position, before .. follows .. joined(at, length))
+      try(position, before .. follows .. joined(index + 1, length))
+      try(position, before .. follows .. joined(index, length))
     end
     from = "(" .. position .. before .. (follows or "") .. (follows == "\0" and "\1" or "\255")
   end
@@ -54,16 +54,16 @@ end
 
 for position = 0, POSITIONS - 1 do
   try(position, joined(1, length))
-  for at = length, 2, -1 do
-    try(position, joined(1, at - 1) .. joined(at + 1, length))
-    if at < length then
-      try(position, joined(1, at - 1) .. joined(at + 1, at + 1) .. joined(at, at) .. joined(at + 2, length))
+  for index = length, 2, -1 do
+    try(position, joined(1, index - 1) .. joined(index + 1, length))
+    if index < length then
+      try(position, joined(1, index - 1) .. joined(index + 1, index + 1) .. joined(index, index) .. joined(index + 2, length))
     end
   end
 end
-for at = length, 2, -1 do
+for index = length, 2, -1 do
   for position = 0, POSITIONS - 1 do
-    try_next_characters(position, at)
+    try_next_characters(position, index)
   end
 end
 return members

@@ -26,8 +26,8 @@ if #KEYS > 1 then
     ids[#ids + 1] = string.match(element, "^([^%z]+)%z")
   end
 else
-  for at = 3, #ARGV do
-    ids[#ids + 1] = ARGV[at]
+  for index = 3, #ARGV do
+    ids[#ids + 1] = ARGV[index]
   end
 end
 local rows = {}

@@ -25,19 +25,19 @@ local function has_word(record, word)
 end
 
 local rarest, fewest
-for at = 3, #ARGV do
+for index = 3, #ARGV do
   local count = 0
   for position = 0, POSITIONS - 1 do
-    count = count + redis.call("ZLEXCOUNT", lex, range_of(position, ARGV[at]))
+    count = count + redis.call("ZLEXCOUNT", lex, range_of(position, ARGV[index]))
   end
   if not fewest or count < fewest then
-    rarest, fewest = at, count
+    rarest, fewest = index, count
   end
 end
 
 local function matches(record)
-  for at = 3, #ARGV do
-    if at ~= rarest and not has_word(record, ARGV[at]) then
+  for index = 3, #ARGV do
+    if index ~= rarest and not has_word(record, ARGV[index]) then
       return false
     end
   end

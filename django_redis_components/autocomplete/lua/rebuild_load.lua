@@ -19,9 +19,9 @@ local token, ttl_ms = ARGV[1], ARGV[2]
 if not renew_rebuild(build, token, ttl_ms) then
   return SUPERSEDED
 end
-for at = 3, #ARGV, 2 do
-  if redis.call("SISMEMBER", build_live, ARGV[at]) == 0 then
-    put(build_lex, build_top, build_entries, ARGV[at], ARGV[at + 1])
+for index = 3, #ARGV, 2 do
+  if redis.call("SISMEMBER", build_live, ARGV[index]) == 0 then
+    put(build_lex, build_top, build_entries, ARGV[index], ARGV[index + 1])
   end
 end
 for number = 2, #KEYS do

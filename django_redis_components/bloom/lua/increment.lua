@@ -29,16 +29,16 @@ local function send()
   local counts = redis.call("BITFIELD", sketch, "OVERFLOW", "SAT", unpack(operands))
   for first = 1, #counts, depth do
     local least = counts[first]
-    for at = first + 1, first + depth - 1 do
-      least = math.min(least, counts[at])
+    for index = first + 1, first + depth - 1 do
+      least = math.min(least, counts[index])
     end
     estimates[#estimates + 1] = least
   end
   operands = {}
 end
 
-for at = 1, #items, ITEM_BYTES do
-  local first, second, added = struct.unpack(">I6I6I4", items, at)
+for index = 1, #items, ITEM_BYTES do
+  local first, second, added = struct.unpack(">I6I6I4", items, index)
   local x, y = first % width, second % width
   for row = 1, depth do
     local count = #operands

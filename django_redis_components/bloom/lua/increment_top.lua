@@ -20,8 +20,8 @@ if stored and stored ~= parameters then
 end
 redis.call("HSET", meta, "parameters", parameters)
 local used, sum, replies = redis.call("ZCARD", counts), 0, {}
-for at = ITEMS_FROM, #ARGV, 2 do
-  local item, added = ARGV[at], ARGV[at + 1]
+for index = ITEMS_FROM, #ARGV, 2 do
+  local item, added = ARGV[index], ARGV[index + 1]
   if not redis.call("ZSCORE", counts, item) then
     if used < counters then
       used = used + 1

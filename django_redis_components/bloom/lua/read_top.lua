@@ -15,9 +15,9 @@ if stored and stored ~= parameters then
   return { -1, stored }
 end
 local items, replies = redis.call("ZRANGE", base .. ":counts", 0, number - 1, "REV", "WITHSCORES"), {}
-for at = 1, #items, 2 do
-  replies[#replies + 1] = items[at]
-  replies[#replies + 1] = items[at + 1]
-  replies[#replies + 1] = redis.call("HGET", base .. ":errors", items[at]) or "0"
+for index = 1, #items, 2 do
+  replies[#replies + 1] = items[index]
+  replies[#replies + 1] = items[index + 1]
+  replies[#replies + 1] = redis.call("HGET", base .. ":errors", items[index]) or "0"
 end
 return replies

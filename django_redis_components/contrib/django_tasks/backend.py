@@ -121,6 +121,8 @@ class QueueBackend:
 
         Raises:
             InvalidTask: see `register_task`.
+
+        :meta private:
         """
         return self._sender_for(task)
 

@@ -158,5 +158,5 @@ def _histogram(name: str, help_text: str, by_queue: dict[str, Histogram]) -> Met
 def _buckets_of(histogram: Histogram) -> list[tuple[str, float]]:
     """Return cumulative counts by upper bound; the bounds differ by a factor of 2."""
     counts = list(accumulate(histogram.buckets))
-    bounded = [(f"{bounds_of(at)[1]:g}", float(counts[at])) for at in range(0, BUCKETS - 1, 2)]
+    bounded = [(f"{bounds_of(index)[1]:g}", float(counts[index])) for index in range(0, BUCKETS - 1, 2)]
     return [*bounded, ("+Inf", float(counts[-1]))]

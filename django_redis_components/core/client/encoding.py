@@ -29,8 +29,8 @@ def pack(args: CommandArgs) -> bytes:
     texts: Any = args
     if len(args) < LONG or not _TEXT_TYPES.issuperset(map(type, args)):
         texts = tuple([
-            part if (kind := part.__class__) is str or kind is bytes else str(part) if kind is int else _part(args, at)
-            for at, part in enumerate(args)
+            part if (kind := part.__class__) is str or kind is bytes else str(part) if kind is int else _part(args, nth)
+            for nth, part in enumerate(args)
         ])  # fmt: skip
     data: bytes = pack_command(texts)
     return data
@@ -41,9 +41,9 @@ def pack_many(commands: Iterable[CommandArgs]) -> bytes:
     return b"".join(map(pack, commands))
 
 
-def _part(args: CommandArgs, at: int) -> str | bytes:
+def _part(args: CommandArgs, index: int) -> str | bytes:
     """Encode a part of a less common type."""
-    part = args[at]
+    part = args[index]
     if isinstance(part, str | bytes):
         return part
     if isinstance(part, float):
@@ -52,4 +52,4 @@ def _part(args: CommandArgs, at: int) -> str | bytes:
         return int.__repr__(part)  # an IntEnum
     if isinstance(part, bytearray | memoryview):
         return bytes(part)
-    raise DataError(f"Part {at} of {args[0]} is {short_repr(part)}: expected str, bytes, int or float.")
+    raise DataError(f"Part {index} of {args[0]} is {short_repr(part)}: expected str, bytes, int or float.")

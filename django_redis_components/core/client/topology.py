@@ -154,8 +154,8 @@ class Cluster:
         ends, nodes = ranges
         if key is None:
             return next(filter(None, nodes), None)
-        at = bisect.bisect_left(ends, slot_of(key))
-        return nodes[at] if at < len(nodes) else None
+        index = bisect.bisect_left(ends, slot_of(key))
+        return nodes[index] if index < len(nodes) else None
 
     def nodes(self) -> list[Node]:
         """Return the primaries."""

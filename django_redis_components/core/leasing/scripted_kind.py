@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
+from django_redis_components.core.chunks import pairs_of
 from django_redis_components.core.leasing.calls import ReleaseCall
 from django_redis_components.core.leasing.forced_release import describe_author
 from django_redis_components.core.leasing.holder import LeaseHolder, describe_caller, parse_holder
@@ -265,7 +266,7 @@ def _parse_waiters(at_ms: int, values: list[bytes]) -> Iterator[WaiterState]:
 
     Another client may have written one that is no time, such as infinity.
     """
-    for token, ticket in zip(values[::2], values[1::2], strict=True):
+    for token, ticket in pairs_of(values):
         queued_ms = min(max(float(ticket), 0.0) / 1_000, at_ms)
         yield WaiterState(_decoded(token), (at_ms - queued_ms) / 1_000)
 

@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from django_redis_components.core import keys
+from django_redis_components.core.chunks import pairs_of
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.observability.flushing import Collector
@@ -176,7 +177,7 @@ def is_on() -> bool:
 def entries_flow(kind: str) -> Flow[list[CatalogEntry]]:
     """Return the flow that reads the entries of a kind, the one that was used last first."""
     reply = yield Read("ZREVRANGE", catalog_key(kind), 0, MAX_NAMES - 1, "WITHSCORES")
-    entries = [_parse(kind, member, score) for member, score in zip(reply[::2], reply[1::2], strict=True)]
+    entries = [_parse(kind, member, score) for member, score in pairs_of(reply)]
     return [entry for entry in entries if entry is not None]
 
 

@@ -7,7 +7,6 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.conf import settings
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
 from django.contrib.contenttypes.models import ContentType
@@ -15,7 +14,7 @@ from django.utils.http import urlencode
 
 from django_redis_components.core.gather import gather_values
 from django_redis_components.core.settings import conf
-from django_redis_components.core.units import aware
+from django_redis_components.core.units import aware, moment_of_ms
 from django_redis_components.dashboard.actions.commands import LoggedCommand, count_commands, read_commands
 from django_redis_components.dashboard.actions.sentences import VERBS, sentence_of
 from django_redis_components.dashboard.audit import REQUESTED
@@ -248,7 +247,7 @@ def _kinds(snapshot: ActionSnapshot) -> list[tuple[str, Any]]:
 def _moment(text: str) -> datetime | None:
     """Return a time of the query as the database of the site compares it; None for ""."""
     at_ms = parse_time(text)
-    return None if at_ms is None else datetime.fromtimestamp(at_ms / 1_000, UTC if settings.USE_TZ else None)
+    return None if at_ms is None else moment_of_ms(at_ms)
 
 
 def _without_key(action: LoggedAction) -> LoggedAction:

@@ -78,7 +78,7 @@ def build_graph(members: Sequence[FlowMember]) -> FlowDrawing:
     layers = _layers(members)
     groups = [group for layer in layers[:MAX_LAYERS] for group in _groups(layer)]
     places = _places([_groups(layer) for layer in layers[:MAX_LAYERS]])
-    box_of = {member.number: at for at, group in enumerate(groups) for member in group}
+    box_of = {member.number: index for index, group in enumerate(groups) for member in group}
     links = {
         (box_of[member.number], box_of[follower])
         for member in members
@@ -104,12 +104,12 @@ def _layers(members: Sequence[FlowMember]) -> list[list[FlowMember]]:
     depth: dict[int, int] = {}
     layers: list[list[FlowMember]] = []
     for member in members:
-        at = depth.get(member.number, 0)
+        layer = depth.get(member.number, 0)
         for follower in member.followers:
-            depth[follower] = max(depth.get(follower, 0), at + 1)
-        while len(layers) <= at:
+            depth[follower] = max(depth.get(follower, 0), layer + 1)
+        while len(layers) <= layer:
             layers.append([])
-        layers[at].append(member)
+        layers[layer].append(member)
     return layers
 
 

@@ -52,7 +52,7 @@ class _States:
 
     def of_range(self, first: int, tasks: int) -> Counter[str]:
         """Return how many tasks from a number on are in each state, of those that were read."""
-        first, end = (bisect_left(self._numbers, at) for at in (first, first + tasks))
+        first, end = (bisect_left(self._numbers, number) for number in (first, first + tasks))
         return Counter(self.members[each].state for each in self._numbers[first:end])
 
 
@@ -77,8 +77,8 @@ def _added_lines(first: int, added: int, states: _States, links: Links) -> Itera
         is_open=len(counts) > 1,
         is_indented=True,
     )
-    for at in range(first, first + min(added, MAX_ADDED)):
-        yield _task_line(at, states.members.get(at), links)
+    for index in range(first, first + min(added, MAX_ADDED)):
+        yield _task_line(index, states.members.get(index), links)
     if added > MAX_ADDED:
         hidden = added - MAX_ADDED
         text = ngettext("%(count)s further task is not shown", "%(count)s further tasks are not shown", hidden)

@@ -156,8 +156,8 @@ def _table(counts: Mapping[str, LimitCounts]) -> Table[RateLimitPolicy]:
         "closed": pgettext("hits during a Redis failure", "deny"),
     }
 
-    def hits(at: int) -> Callable[[RateLimitPolicy], int | None]:
-        return lambda policy: counts[policy.id].totals[at] if policy.id in counts else None
+    def hits(index: int) -> Callable[[RateLimitPolicy], int | None]:
+        return lambda policy: counts[policy.id].totals[index] if policy.id in counts else None
 
     def name(policy: RateLimitPolicy) -> Cell:
         note = f"{policy.algorithm}, {policy.using}"

@@ -204,8 +204,8 @@ def _rows(state: ResourceState, query: LockQuery, url_of: Callable[[str], str]) 
     if state.error or not state.holders:
         yield dataclasses.replace(_free_row(state), error=state.error, lookup=lookup)
     shown = state.holders[:MAX_HOLDER_ROWS]
-    for at, holder in enumerate(shown, 1):
-        row = _holder_row(state, holder, query.using, _more_text(state) if at == len(shown) else "")
+    for index, holder in enumerate(shown, 1):
+        row = _holder_row(state, holder, query.using, _more_text(state) if index == len(shown) else "")
         row = dataclasses.replace(row, lookup=lookup)
         yield row if holder.held_by is None else _with_holder(row, holder.held_by, url_of)
 
@@ -216,7 +216,7 @@ def _queue(state: ResourceState) -> dict[str, Any]:
     return {
         "id": f"drc-waiters-{state.resource.kind}",
         "kind": kind_label(state.resource.kind),
-        "table": _WAITERS.context([(at, waiter, state.resource) for at, waiter in shown])["table"],
+        "table": _WAITERS.context([(position, waiter, state.resource) for position, waiter in shown])["table"],
         "count": ListCount(len(shown), max(state.waiters, len(shown))),
     }
 

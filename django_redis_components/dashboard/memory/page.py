@@ -44,7 +44,7 @@ def context(request: PageRequest, read: Snapshot[SiteMemory]) -> dict[str, Any]:
     if len(uses) == 1:
         return _use_context(uses[0], read.at)
     return {
-        "connections": [{**_section(use, read.at), "number": str(at)} for at, use in enumerate(uses)],
+        "connections": [{**_section(use, read.at), "number": str(index)} for index, use in enumerate(uses)],
         "unwatched": _("Not watched: %(connections)s.") % {"connections": ", ".join(unwatched)} if unwatched else "",
     }
 

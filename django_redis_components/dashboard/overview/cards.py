@@ -158,7 +158,7 @@ def _wait_trend(history: History | None) -> charts.Sparkline | None:
     waits = [round((interval.wait_time.p95 or 0.0) * 1_000) for interval in history.intervals]
     if not any(waits):
         return None
-    peak = max(range(len(waits)), key=lambda at: waits[at])
+    peak = max(range(len(waits)), key=lambda index: waits[index])
     finding = _("Peak: %(peak)s (%(time)s)") % {
         "peak": quantile_text(waits[peak] / 1_000),
         "time": formats.clock_short(history.intervals[peak].at),

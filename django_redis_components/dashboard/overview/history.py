@@ -316,8 +316,10 @@ def _rows(
     """Return the rows of a table, newest first; intervals without a finished task are left out."""
     last = history.intervals[-1]
     rows = [
-        HistoryRow(at, _iso(each.at), _full(history, each.at), cells(each), each is last, urls[at] if urls else "")
-        for at, each in enumerate(history.intervals)
+        HistoryRow(
+            index, _iso(each.at), _full(history, each.at), cells(each), each is last, urls[index] if urls else ""
+        )
+        for index, each in enumerate(history.intervals)
         if each.counts.finished
     ]
     return rows[::-1]

@@ -84,7 +84,7 @@ class FunnelPanel(AnalyticsPanel):
         kept = {name: text for name, text in value.selection.parameters.items() if name not in STEPS}
         return {
             **table.context(value.steps or []),
-            "fields": [(step, chosen[at], at + 1) for at, step in enumerate(STEPS)],
+            "fields": [(step, chosen[index], index + 1) for index, step in enumerate(STEPS)],
             "names": value.names if len(value.names) > 1 else [],
             "kept": kept,
             "is_too_large": value.steps is None,

@@ -10,6 +10,7 @@ from django.template.defaultfilters import filesizeformat
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from django_redis_components.core.chunks import pairs_of
 from django_redis_components.core.protocol import Batch, Call, Command, Flow, Read
 from django_redis_components.dashboard.display_names import Kind, Names
 from django_redis_components.dashboard.elements import Cell
@@ -188,7 +189,7 @@ def _read_each(
     names = [name.decode() for name in found]
     replies = (yield Batch([request for name in names for request in requests_of(name)])) if names else []
     size = len(replies) // max(len(names), 1)
-    rows = [row_of(name, replies[at * size : (at + 1) * size]) for at, name in enumerate(names)]
+    rows = [row_of(name, replies[index * size : (index + 1) * size]) for index, name in enumerate(names)]
     listed_rows = CountedRows(row for row in rows if row is not None)
     listed_rows.total, listed_rows.is_least = total - rows.count(None), total >= MAX_INDEXED
     return listed_rows
@@ -205,7 +206,7 @@ def _chat_row(chat_id: str, replies: Sequence[Any]) -> ChatRow | None:
     if isinstance(summary, int):  # there is no such chat any more
         return None
     sent, members, stored, unread = summary
-    lag = {name.decode(): count for name, count in zip(unread[::2], unread[1::2], strict=True)}
+    lag = {name.decode(): count for name, count in pairs_of(unread)}
     return ChatRow(chat_id, members, sent, stored, lag, size or 0, _flood(top))
 
 

@@ -172,7 +172,7 @@ def _replicas(info: Mapping[str, str], overview: TaskQueueOverview) -> Iterator[
 
 def _replicas_of(info: Mapping[str, str]) -> list[dict[str, str]]:
     """Return the fields of each connected replica: ip, port, state, offset, lag."""
-    values = [info[f"slave{at}"] for at in range(MAX_REPLICAS) if f"slave{at}" in info]
+    values = [info[f"slave{index}"] for index in range(MAX_REPLICAS) if f"slave{index}" in info]
     return [dict(part.split("=", 1) for part in value.split(",") if "=" in part) for value in values]
 
 

@@ -41,13 +41,13 @@ def new_names(tasks: Iterable[ScannedTask]) -> dict[str, str]:
 
 def _candidates(name: str, tasks: list[Any]) -> list[Any]:
     module, _, function = name.rpartition(".")
-    moved = [task for task in tasks if function in _parts_of(task, at=-1)]
-    return moved or [task for task in tasks if module and module in _parts_of(task, at=0)]
+    moved = [task for task in tasks if function in _parts_of(task, part=-1)]
+    return moved or [task for task in tasks if module and module in _parts_of(task, part=0)]
 
 
-def _parts_of(task: Any, at: int) -> set[str]:
+def _parts_of(task: Any, part: int) -> set[str]:
     """Return the functions (-1) or the modules (0) of a task's name and path."""
-    return {each.rpartition(".")[at] for each in (task.name, task.module_path)}
+    return {each.rpartition(".")[part] for each in (task.name, task.module_path)}
 
 
 def _accepts(candidate: Any, task: ScannedTask) -> bool:

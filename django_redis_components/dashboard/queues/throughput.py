@@ -73,11 +73,11 @@ def spark_path(values: Sequence[int], top: int) -> str:
     """Return bars as one SVG path; a value above zero has at least one unit of height, and a lone one `LONE_BAR`."""
     width, padded = SPARK_WIDTH / len(values), [0, *values, 0]
     parts = []
-    for at, value in enumerate(values):
+    for index, value in enumerate(values):
         if value:
             y = min(SPARK_HEIGHT * (1 - value / top), SPARK_HEIGHT - 1)
-            wide = width * 0.8 if padded[at] or padded[at + 2] else max(width * 0.8, LONE_BAR)
-            x = min(at * width, SPARK_WIDTH - wide)
+            wide = width * 0.8 if padded[index] or padded[index + 2] else max(width * 0.8, LONE_BAR)
+            x = min(index * width, SPARK_WIDTH - wide)
             parts.append(f"M{x:.4g},{SPARK_HEIGHT}V{y:.1f}h{wide:.2g}V{SPARK_HEIGHT}z")
     return "".join(parts)
 

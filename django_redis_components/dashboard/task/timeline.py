@@ -98,8 +98,8 @@ def timeline(task: Explanation, links: Links) -> Timeline | None:
     total = max(_run_count(task), len(runs))
     urls = {worker.id: _worker_url(worker.supervisor, links) for worker in task.workers}
     rows = []
-    for at, run in enumerate(listed):
-        count = total - len(listed) + at + 1
+    for index, run in enumerate(listed):
+        count = total - len(listed) + index + 1
         row = _row(run, count, before or run.started_at, task.at, axis, _outcome(run, task))
         version = task.versions.get(run.worker_id, "")
         rows.append(dataclasses.replace(row, worker_url=urls.get(run.worker_id, ""), version=version))

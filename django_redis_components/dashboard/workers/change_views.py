@@ -24,8 +24,7 @@ from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.parameters import InvalidParameter
 from django_redis_components.dashboard.verb import Verb
 from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation
-from django_redis_components.dashboard.workers import pool_views
-from django_redis_components.dashboard.workers import targets as of_targets
+from django_redis_components.dashboard.workers import pool_views, worker_selection
 from django_redis_components.taskqueue.exceptions import WorkerDoesNotExist
 from django_redis_components.taskqueue.stats.worker_reports import WorkerInfo
 from django_redis_components.taskqueue.store.control import new_op
@@ -46,9 +45,9 @@ def change(request: PageRequest, command: str) -> HttpResponse:
     """Ask for confirmation of a command (GET), or send it (POST). The caller has checked the permission."""
     verb, back = VERBS[command], request.links.here
     ticket = verbs.ticket_of(request.http, verb)
-    targets = ticket.selection.get("ids") or of_targets.ids_of(request)
+    targets = ticket.selection.get("ids") or worker_selection.ids_of(request)
     try:
-        of_targets.check_ids(targets)
+        worker_selection.check_ids(targets)
     except InvalidParameter as exc:
         return responses.bad_request(request, exc)
     if ticket.is_confirmed:
@@ -57,7 +56,7 @@ def change(request: PageRequest, command: str) -> HttpResponse:
         execute = partial(_send, targets, command, request.author, ticket.selection["op"])
         return verbs.execute(request, Change(verb, ", ".join(targets), action, execute, back))
     try:
-        workers = run(clients.client(conf.settings().dashboard.using), of_targets.find_all(targets))
+        workers = run(clients.client(conf.settings().dashboard.using), worker_selection.find_all(targets))
     except (RedisError, RedisComponentsError) as exc:
         outage = outages.outage_of(exc, str(connections.endpoint(conf.settings().dashboard.using)))
         return responses.outage_response(request, outage)
@@ -76,7 +75,7 @@ def _send(targets: Sequence[str], command: str, author: str, op: str) -> ChangeO
     for index, target in enumerate(targets):
         try:  # a repetition of the same operation would not be sent
             send = partial(command_worker, target=target, verb=command, author=author, op=f"{op}-{index}")
-            run(client, of_targets.to_any_shard(send))
+            run(client, worker_selection.to_any_shard(send))
         except WorkerDoesNotExist as exc:
             refused.append(str(exc))
     if len(refused) == len(targets):
@@ -97,7 +96,7 @@ def _confirmation(
     fields: dict[str, str],
     back: str,
 ) -> Confirmation:
-    name = {"name": of_targets.names_of(targets, workers)}
+    name = {"name": worker_selection.names_of(targets, workers)}
     titles = {
         "quiet": _("Quiet %(name)s"),
         "resume": _("Resume %(name)s"),
@@ -119,12 +118,12 @@ def _confirmation(
         title=titles[command] % name,
         button=buttons[command],
         back=back,
-        facts=of_targets.facts_of(workers),
+        facts=worker_selection.facts_of(workers),
         checks=_checks(command, workers, is_supervisor=workers[0].supervisor in targets) if workers else [],
         sample=sample[:SAMPLE],
         sample_note=sample_note,
         fields=fields,
-        impossible=of_targets.why_impossible(workers),
+        impossible=worker_selection.why_impossible(workers),
         is_danger=command == "stop",
     )
 

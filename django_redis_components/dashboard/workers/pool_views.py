@@ -21,7 +21,7 @@ from django_redis_components.dashboard.page import PageRequest
 from django_redis_components.dashboard.parameters import InvalidParameter
 from django_redis_components.dashboard.verb import Verb
 from django_redis_components.dashboard.verbs import Change, ChangeOutcome, Check, Confirmation, Ticket
-from django_redis_components.dashboard.workers import targets as of_targets
+from django_redis_components.dashboard.workers import worker_selection
 from django_redis_components.dashboard.workers.pool_form import PoolForm
 from django_redis_components.taskqueue.exceptions import WorkerDoesNotExist
 from django_redis_components.taskqueue.pool import POOL_VALUES
@@ -61,9 +61,9 @@ class PoolRequest:
             InvalidParameter: the ids are not accepted.
         """
         ticket = verbs.ticket_of(page.http, verb)
-        targets = ticket.selection.get("ids") or of_targets.ids_of(page)
-        of_targets.check_ids(targets)
-        workers = run(_client(), of_targets.find_all(targets))
+        targets = ticket.selection.get("ids") or worker_selection.ids_of(page)
+        worker_selection.check_ids(targets)
+        workers = run(_client(), worker_selection.find_all(targets))
         able = [worker for worker in workers if worker.is_alive and worker.command_line]
         is_all = bool(ticket.selection.get("all", page.form.get("all") == "1"))
         return cls(page, ticket, targets, workers, able, is_all)
@@ -88,11 +88,11 @@ class PoolRequest:
         labels = {"threads": _("Threads"), "coroutines": _("Coroutines"), "queues": _("Queues, in order")}
         found = {name: sorted({worker.pool.value(name) for worker in self.able}) for name in labels}
         shown = [(label, " · ".join(found[name])) for name, label in labels.items()] if self.able else []
-        return [fact for fact in of_targets.facts_of(self.able) if fact[0] != _("Queues")] + shown
+        return [fact for fact in worker_selection.facts_of(self.able) if fact[0] != _("Queues")] + shown
 
     def why_impossible(self) -> str:
         """Return why there is nothing to confirm, or ""."""
-        impossible = of_targets.why_impossible(self.workers)
+        impossible = worker_selection.why_impossible(self.workers)
         if not impossible and not self.able:
             return _("This worker’s release cannot change its pool. Restart it with the new code.")
         return impossible
@@ -127,7 +127,7 @@ def change(request: PoolRequest) -> HttpResponse:
         run_change = partial(_change, request, values, request.scopes() if keep else [])
         return request.execute(verb, f"Set {what}{', kept,' if keep else ''}", run_change)
     confirmation = Confirmation(
-        title=_("Change the pool of %(name)s") % {"name": of_targets.names_of(request.targets, request.workers)},
+        title=_("Change the pool of %(name)s") % {"name": worker_selection.names_of(request.targets, request.workers)},
         button=_("Change pool"),
         back=page.links.here,
         facts=request.facts(),
@@ -146,7 +146,7 @@ def reset(request: PoolRequest) -> HttpResponse:
     if request.ticket.is_confirmed and request.able:
         return request.execute(verb, "Reset the pool", partial(_reset, request))
     confirmation = Confirmation(
-        title=_("Reset the pool of %(name)s") % {"name": of_targets.names_of(request.targets, request.workers)},
+        title=_("Reset the pool of %(name)s") % {"name": worker_selection.names_of(request.targets, request.workers)},
         button=_("Reset pool"),
         back=page.links.here,
         facts=request.facts(),
@@ -188,7 +188,7 @@ def _change(request: PoolRequest, values: Mapping[str, str], kept_for: Sequence[
 
     def flow(target: str, op: str) -> Flow[None]:
         send = partial(change_pool, target=target, change=values, author=author, op=op, keep=bool(kept_for))
-        return of_targets.to_any_shard(send)
+        return worker_selection.to_any_shard(send)
 
     return _send(request, flow)
 
@@ -200,7 +200,7 @@ def _reset(request: PoolRequest) -> ChangeOutcome:
     author = request.page.author
     return _send(
         request,
-        lambda target, op: of_targets.to_any_shard(partial(reset_pool, target=target, author=author, op=op)),
+        lambda target, op: worker_selection.to_any_shard(partial(reset_pool, target=target, author=author, op=op)),
     )
 
 

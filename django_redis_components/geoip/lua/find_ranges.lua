@@ -13,8 +13,8 @@ if not generation then
   return blocks
 end
 local last
-for at = 1, #ARGV do
-  local bound = "[" .. ARGV[at] .. "\255"
+for index = 1, #ARGV do
+  local bound = "[" .. ARGV[index] .. "\255"
   local block = redis.call("ZRANGE", base .. ":" .. generation, bound, "-", "BYLEX", "REV", "LIMIT", 0, 1)[1]
   if block and block ~= last then
     blocks[#blocks + 1] = block

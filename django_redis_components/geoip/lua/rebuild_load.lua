@@ -17,8 +17,8 @@ if not renew_rebuild(base .. ":build", token, ttl_ms) then
   return SUPERSEDED
 end
 local key = base .. ":" .. token
-for at = BLOCKS_FROM, #ARGV do
-  redis.call("ZADD", key, 0, ARGV[at])
+for index = BLOCKS_FROM, #ARGV do
+  redis.call("ZADD", key, 0, ARGV[index])
 end
 redis.call("PEXPIRE", key, ttl_ms)
 return 1

@@ -13,7 +13,7 @@ from django.db.models import QuerySet
 
 from django_redis_components.core.command_line import command_line
 from django_redis_components.core.model_changes import Drift
-from django_redis_components.core.text import counted as count_of
+from django_redis_components.core.text import counted
 from django_redis_components.management.base import CommandResult, ExitCode
 from django_redis_components.management.progress import progress
 from django_redis_components.management.tables import TextTable
@@ -79,15 +79,15 @@ def choose(known: Mapping[str, T], names: Sequence[str]) -> list[T]:
     return [known[name] for name in names or known]
 
 
-def rebuild(indexes: Sequence[IndexOfModel], counted: str) -> CommandResult:
+def rebuild(indexes: Sequence[IndexOfModel], noun: str) -> CommandResult:
     """Rebuild indexes.
 
     Args:
-        counted: what an index has: "entries" or "documents".
+        noun: what an index has: "entries" or "documents".
     """
-    found = [_rebuild(index, counted) for index in indexes]
-    headers = ("INDEX", counted.upper(), "SECONDS")
-    rows = [(each["name"], f"{each[counted]:,}", f"{each['seconds']:.1f}") for each in found]
+    found = [_rebuild(index, noun) for index in indexes]
+    headers = ("INDEX", noun.upper(), "SECONDS")
+    rows = [(each["name"], f"{each[noun]:,}", f"{each['seconds']:.1f}") for each in found]
     return CommandResult({"indexes": found}, table=TextTable(headers, rows, frozenset(headers[1:])))
 
 
@@ -109,7 +109,7 @@ def compare(indexes: Sequence[IndexOfModel], repair_command: str, *, repair: boo
     headers = ("INDEX", "OBJECTS", *map(str.upper, _KINDS), "FOR EXAMPLE")
     differ = not repair and any(drifts)
     found = sum(sum(_counts(drift).values()) for drift in drifts)
-    done = f"Repaired {count_of(found, 'object')}." if repair and found else ""
+    done = f"Repaired {counted(found, 'object')}." if repair and found else ""
     hint = f"Repair them: {repair_command}" if differ else done
     table = TextTable(headers, rows, frozenset(headers[1:-1]))
     return CommandResult({"indexes": data}, hint, table, exit_code=ExitCode.FAILED if differ else ExitCode.DONE)
@@ -120,11 +120,11 @@ def shown(ids: Sequence[str]) -> str:
     return ", ".join(ids[:SHOWN]) + (", …" if len(ids) > SHOWN else "")
 
 
-def _rebuild(index: IndexOfModel, counted: str) -> dict[str, Any]:
+def _rebuild(index: IndexOfModel, noun: str) -> dict[str, Any]:
     started_at = time.monotonic()
     with _progress_of(index) as advance:
         count = index.rebuild(progress=advance)
-    return {"name": index.name, counted: count, "seconds": round(time.monotonic() - started_at, 3)}
+    return {"name": index.name, noun: count, "seconds": round(time.monotonic() - started_at, 3)}
 
 
 def _compare(index: IndexOfModel, *, repair: bool) -> Drift[Any]:

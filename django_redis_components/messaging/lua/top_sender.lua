@@ -17,8 +17,8 @@ while count < limit and bytes < max_bytes do
   local entries = redis.call("XREVRANGE", log, last_id, "-", "COUNT", math.min(CHUNK, limit - count))
   for _, entry in ipairs(entries) do
     local sender = ""
-    for at = 1, #entry[2], 2 do
-      local name, value = entry[2][at], entry[2][at + 1]
+    for index = 1, #entry[2], 2 do
+      local name, value = entry[2][index], entry[2][index + 1]
       bytes = bytes + #value
       if name == "s" then
         sender = value

@@ -12,7 +12,7 @@ local cursor, count = ARGV[1], ARGV[2]
 
 local reply = redis.call("HSCAN", current_base(root) .. ":docs", cursor, "COUNT", count)
 local ids = {}
-for at = 1, #reply[2], 2 do
-  ids[#ids + 1] = reply[2][at]
+for index = 1, #reply[2], 2 do
+  ids[#ids + 1] = reply[2][index]
 end
 return { reply[1], ids }

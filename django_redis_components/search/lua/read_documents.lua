@@ -38,8 +38,8 @@ local function is_damaged(id, record, facets)
 end
 
 local documents = {}
-for at = 2 + name_count, #ARGV do
-  local id = ARGV[at]
+for index = 2 + name_count, #ARGV do
+  local id = ARGV[index]
   local record, facets = redis.call("HGET", base .. ":docs", id) or "", redis.call("HGET", base .. ":facets", id) or ""
   local damaged = record ~= "" and is_damaged(id, record, facets)
   local place = redis.call("GEOPOS", base .. ":geo", id)[1]

@@ -37,20 +37,20 @@ local MAX_EXPANSIONS = 20
 -- part of it that facets have at least.
 local WHOLE, WORK, FACETS = 2, 8, 2
 
-local at = 13
+local index = 13
 local function next_list()
   local items = {}
-  for number = 1, tonumber(ARGV[at]) do
-    items[number] = ARGV[at + number]
+  for number = 1, tonumber(ARGV[index]) do
+    items[number] = ARGV[index + number]
   end
-  at = at + 1 + #items
+  index = index + 1 + #items
   return items
 end
 
 local function next_lists(next_item)
   local lists = {}
-  local list_count = tonumber(ARGV[at])
-  at = at + 1
+  local list_count = tonumber(ARGV[index])
+  index = index + 1
   for number = 1, list_count do
     lists[number] = next_item()
   end
@@ -89,9 +89,9 @@ local function expanded(lists)
       local start = terms[#terms]
       local words = redis.call("ZRANGEBYLEX", base .. ":vocabulary", "[" .. start, "(" .. start .. "\255", "LIMIT", 0, words_left + 1)
       is_partial = is_partial or #words > words_left
-      for at = 1, math.min(#words, words_left) do
+      for index = 1, math.min(#words, words_left) do
         local text = { unpack(terms) }
-        text[#text] = words[at]
+        text[#text] = words[index]
         add(text)
       end
       words_left = math.max(0, words_left - #words)

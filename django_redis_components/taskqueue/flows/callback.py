@@ -24,7 +24,7 @@ from django_redis_components.taskqueue.shards import Shard
 from django_redis_components.taskqueue.store.scripts import ENQUEUE_FLOW
 
 #: Name of the task.
-NAME = "django_redis_components.start_flow"
+START_FLOW = "django_redis_components.start_flow"
 #: Places in the arguments of the call: the id of the flow, the number of its tasks, its first task.
 FLOW_ID = ENQUEUE_FLOW.args.index("flow_id")
 _TASKS, _FIRST = ENQUEUE_FLOW.args.index("tasks"), ENQUEUE_FLOW.args.index("nodes*")
@@ -40,7 +40,7 @@ def callback_of(graph: FlowGraph) -> tuple[Any, Messages]:
     """
     messages, call = prepare_callback(graph)
     queue = graph.nodes[0].call.task.options.queue_name
-    task = dataclasses.replace(registry.internal[NAME], connection=graph.using).using(queue_name=queue)
+    task = dataclasses.replace(registry.internal[START_FLOW], connection=graph.using).using(queue_name=queue)
     return task.s(plain_arguments(call.args)), messages
 
 

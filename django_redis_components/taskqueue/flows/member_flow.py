@@ -99,6 +99,9 @@ class MemberFlow:
         self._calls: Counter[str] = Counter()
         self._calls_of_item: tuple[str, Counter[str]] = "", Counter()
 
+    def __repr__(self) -> str:
+        return f"<MemberFlow of task {self._task_id!r}>"
+
     @property
     def id(self) -> str | None:
         """The flow's id; None if the task is not part of a flow."""
@@ -254,7 +257,7 @@ class MemberFlow:
             id=self._task_id,
             token=self._token,
             max_tasks=MAX_TASKS,
-            nodes=[part for at, node in enumerate(nodes) for part in _sent(node, at - node.place, is_staged)],
+            nodes=[part for index, node in enumerate(nodes) for part in _sent(node, index - node.place, is_staged)],
         )
         if reply[0] == -1:
             raise LeaseLost(self._task_id)

@@ -11,7 +11,7 @@ from django_redis_components.core.protocol import Flow
 from django_redis_components.core.text import encodable
 from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.exceptions import FlowDoesNotExist
-from django_redis_components.taskqueue.flows.callback import NAME as START_FLOW
+from django_redis_components.taskqueue.flows.callback import START_FLOW
 from django_redis_components.taskqueue.flows.parents import parse_followers
 from django_redis_components.taskqueue.flows.result import FlowResult
 from django_redis_components.taskqueue.flows.tree import Branch, parse_tree

@@ -81,6 +81,9 @@ class RunContext:
         self._job = job
         self._options = options
 
+    def __repr__(self) -> str:
+        return f"<RunContext {self.id!r}>"
+
     @property
     def id(self) -> str:
         """The task's id."""

@@ -67,6 +67,9 @@ class Schedules:
         self.using = using
         self._shards = shards_of(using)
 
+    def __repr__(self) -> str:
+        return f"<Schedules using={self.using!r}>"
+
     def add(self, name: str, task: Task[..., Any, Any], /, **options: Unpack[AddedOptions]) -> None:
         """Add a schedule, or replace an added one of this name. It is kept in Redis until it is removed.
 

@@ -33,7 +33,7 @@ class ScheduleInfo:
 
     Attributes:
         times: a description: ``cron 0 3 * * * (Europe/Berlin)``, ``every 300 s``.
-        enabled: whether it is active.
+        is_enabled: whether it is active.
         next_at: its next due time; in the past without an active poller.
         last_at: the last due time that was enqueued; None before the first.
         last_sent_at: when it was enqueued.
@@ -56,7 +56,7 @@ class ScheduleInfo:
     queue_name: str
     times: str
     misfire: str
-    enabled: bool
+    is_enabled: bool
     next_at: datetime | None
     last_at: datetime | None
     last_sent_at: datetime | None
@@ -204,7 +204,7 @@ def _info(row: Any, now_ms: float, *, active: bool) -> ScheduleInfo:
 def _registered(row: Any, now_ms: float, *, active: bool) -> ScheduleInfo:
     name, registered_ms, times, last_ms, next_ms, fired_us, task_id, text, queue, state, due_ms = row
     info = _parse_info(text)
-    enabled = bool(info.get("enabled", True))
+    is_enabled = bool(info.get("enabled", True))
     gone = active and now_ms - registered_ms > REGISTERED_S * 1_000
     at_ms = info.get("at")
     if not next_ms and isinstance(at_ms, int) and at_ms > last_ms:
@@ -216,14 +216,14 @@ def _registered(row: Any, now_ms: float, *, active: bool) -> ScheduleInfo:
         queue_name=str(info.get("queue", "")),
         times=times.decode(errors="replace"),
         misfire=str(info.get("misfire", "")),
-        enabled=enabled,
+        is_enabled=is_enabled,
         next_at=_moment(next_ms),
         last_at=_moment(last_ms) if fired_us else None,
         last_sent_at=_moment(fired_us / 1_000),
         last_task_id=task_id.decode() or None,
         last_task_state=_task_state(state.decode(errors="replace"), due_ms, now_ms) if queue else None,
         registered_at=_moment(registered_ms),
-        state="gone" if gone else "off" if not enabled else "late" if late else "on" if next_ms else "finished",
+        state="gone" if gone else "off" if not is_enabled else "late" if late else "on" if next_ms else "finished",
         **_limits(info, _known_moment),
     )
 
@@ -258,7 +258,7 @@ def _unregistered(schedule: Schedule, now: datetime) -> ScheduleInfo:
         queue_name=schedule.task.options.queue_name,
         times=schedule.recurrence.text,
         misfire=schedule.misfire,
-        enabled=schedule.enabled,
+        is_enabled=schedule.enabled,
         next_at=_moment(next_ms) if schedule.enabled else None,
         last_at=None,
         last_sent_at=None,
@@ -286,7 +286,7 @@ def _added(name: str, definition: bytes) -> ScheduleInfo:
         queue_name=str(options.get("queue_name", "")) if isinstance(options, dict) else "",
         times=times,
         misfire=str(data.get("misfire", "")),
-        enabled=True,
+        is_enabled=True,
         next_at=None,
         last_at=None,
         last_sent_at=None,

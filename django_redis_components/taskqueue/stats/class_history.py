@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from django_redis_components.core.chunks import pairs_of
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.text import encodable
 from django_redis_components.core.units import moment_of
@@ -40,7 +41,7 @@ def read_hours(shard: Shard, name: str, range_name: str) -> Flow[ClassHours]:
     """Read the hours of a task name that the poller has added, in one request."""
     _, rolled, rows = yield CLASS_HOURS(base=shard.base, name=encodable(name), count=CLASS_RANGES[range_name])
     found: dict[int, CounterSet] = {}
-    for hour, data in zip(rows[::2], rows[1::2], strict=True):
+    for hour, data in pairs_of(rows):
         found.setdefault(hour, CounterSet()).add(data)
     return ClassHours(rolled, found)
 

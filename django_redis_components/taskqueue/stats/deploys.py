@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from datetime import datetime
 
+from django_redis_components.core.chunks import pairs_of
 from django_redis_components.core.protocol import Flow, Read
 from django_redis_components.core.units import moment_of_ms
 from django_redis_components.taskqueue.fields import Key
@@ -34,6 +35,6 @@ def parse_deploys(pairs: Sequence[bytes]) -> list[Deploy]:
     """Return the deploys from versions and times in turn, the latest first."""
     found = [
         Deploy(version.decode(errors="replace")[:MAX_VERSION], moment_of_ms(int(float(at_ms))))
-        for version, at_ms in zip(pairs[::2], pairs[1::2], strict=True)
+        for version, at_ms in pairs_of(pairs)
     ]
     return found[::-1]

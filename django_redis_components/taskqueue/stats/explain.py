@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from django_redis_components.core.chunks import pairs_of
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
 from django_redis_components.core.text import encodable
@@ -225,7 +226,7 @@ def _explanation(
         followers=others["follower"],
         holders=others["holder"],
         unique_holder=next(iter(others["unique"]), None),
-        sizes={name.decode(): size for name, size in zip(sizes[::2], sizes[1::2], strict=True)},
+        sizes={name.decode(): size for name, size in pairs_of(sizes)},
         facts=facts,
         versions={},
         run_time=Histogram(()),
@@ -249,13 +250,13 @@ def _state(stored: str, place: str) -> str:
 def _facts(pairs: list[Any]) -> dict[str, str]:
     return {
         name.decode(): value.decode(errors="replace") if isinstance(value, bytes) else str(value)
-        for name, value in zip(pairs[::2], pairs[1::2], strict=True)
+        for name, value in pairs_of(pairs)
     }
 
 
 def _versions(values: list[bytes]) -> dict[str, str]:
     texts = [value.decode(errors="replace") for value in values]
-    return dict(zip(texts[::2], texts[1::2], strict=True))
+    return dict(pairs_of(texts))
 
 
 def _members(values: list[bytes]) -> dict[str, tuple[OtherTask, ...]]:

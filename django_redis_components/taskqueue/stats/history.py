@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from django_redis_components.core.arguments import check_choice
+from django_redis_components.core.chunks import pairs_of
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.shards import Shard, home
@@ -114,7 +115,7 @@ def read_last_hours(shard: Shard) -> Flow[tuple[Counts, Counts] | None]:
     if rolled < now_us // 600_000_000 * 10 - 1:
         return None
     last, before = CounterSet(), CounterSet()
-    for ago, data in zip(rows[::2], rows[1::2], strict=True):
+    for ago, data in pairs_of(rows):
         if ago:  # 0 has not ended
             (last if ago <= 6 else before).add(data)
     return last.counts(), before.counts()

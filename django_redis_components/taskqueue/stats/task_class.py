@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from django_redis_components.core.chunks import pairs_of
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.text import encodable
 from django_redis_components.core.units import moment_of
@@ -94,7 +95,7 @@ def _task_class(name: str, now_us: int, others: int, uncounted: int, rows: Seque
     total, minutes, queues = CounterSet(), dict[int, CounterSet](), list[tuple[str, RunCounts]]()
     for queue, row in rows:
         own = CounterSet()
-        for ago, data in zip(row[::2], row[1::2], strict=True):
+        for ago, data in pairs_of(row):
             own.add(data)
             minutes.setdefault(latest - ago, CounterSet()).add(data)
         total.merge(own)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
+from django_redis_components.core.chunks import pairs_of
 from django_redis_components.core.protocol import Flow, Read
 from django_redis_components.core.settings import conf
 from django_redis_components.core.text import encodable
@@ -128,7 +129,7 @@ def read_workers(
 
 def _counts(pairs: list[Any]) -> dict[str, int]:
     """Return the workers by value, by name."""
-    return dict(sorted((value.decode(errors="replace"), n) for value, n in zip(pairs[::2], pairs[1::2], strict=True)))
+    return dict(sorted((value.decode(errors="replace"), n) for value, n in pairs_of(pairs)))
 
 
 def read_hosts(shard: Shard) -> Flow[list[str]]:

@@ -12,7 +12,7 @@ from itertools import count, repeat
 from typing import Any
 
 from django_redis_components.core.arguments import check_iterable, check_string, short_repr
-from django_redis_components.core.chunks import chunks
+from django_redis_components.core.chunks import chunks, pairs_of
 from django_redis_components.core.protocol import Batch, Call, Flow, Read
 from django_redis_components.core.text import encodable
 from django_redis_components.core.units import Seconds, moment_of_ms
@@ -211,7 +211,7 @@ def read_trash(shard: Shard, queue: str, limit: int) -> Flow[list[TrashEntry]]:
     start = f"{queue}/".encode()
     entries = [
         (name[len(start) :].decode(errors="replace"), float(ms))
-        for name, ms in zip(index[::2], index[1::2], strict=True)
+        for name, ms in pairs_of(index)
         if name.startswith(start) and b"/" not in name[len(start) :]
     ][:limit]
     parts = (*_TRASH_LISTS, *_TRASH_ZSETS)

@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Collection, Iterable, Mapping
 from urllib.parse import quote, unquote
 
+from django_redis_components.core.chunks import pairs_of
 from django_redis_components.core.protocol import Command, Flow, Read
 from django_redis_components.core.text import encodable
 from django_redis_components.core.units import moment_of_ms
@@ -70,7 +71,7 @@ def read_kept(shard: Shard, host: str, command_line: str) -> Flow[dict[str, Pool
 def list_kept(shard: Shard) -> Flow[list[KeptValue]]:
     """Read all that is kept, by host."""
     stored = yield Read("HGETALL", shard.key(Key.kept_pools))
-    pairs = stored.items() if isinstance(stored, dict) else zip(stored[::2], stored[1::2], strict=True)
+    pairs = stored.items() if isinstance(stored, dict) else pairs_of(stored)
     found = []
     for field, value in pairs:
         host, _, rest = field.decode(errors="replace").partition("\n")

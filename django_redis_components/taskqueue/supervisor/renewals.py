@@ -9,6 +9,7 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
+from django_redis_components.core.chunks import pairs_of
 from django_redis_components.core.protocol import Call
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.shard_clients import prompt_client
@@ -94,5 +95,5 @@ def _apply_renewal(child: Child, lost: Sequence[bytes], cancel_requests: Sequenc
     for task_id in lost:
         if child.has_lost(task_id.decode()):
             logger.warning("Process %d has lost its lease of task %s.", child.pid, task_id.decode())
-    for task_id, force_ms in zip(cancel_requests[::2], cancel_requests[1::2], strict=True):
+    for task_id, force_ms in pairs_of(cancel_requests):
         child.cancel(task_id.decode(), force_ms / 1_000)

@@ -322,7 +322,7 @@ class CoroutineRun(Run):
     def frames(self) -> list[FrameType]:
         """See `Run.frames`. While the coroutine waits, these are the frames of what it awaits."""
         frames = frames_awaited(self._task and self._task.get_coro())
-        own = next((at for at, frame in enumerate(frames) if frame.f_code is CoroutineRun._call.__code__), None)
+        own = next((index for index, frame in enumerate(frames) if frame.f_code is CoroutineRun._call.__code__), None)
         if own is not None:
             return frames[own + 1 :]
         current = (frames_until(each, CoroutineRun._call.__code__) for each in sys._current_frames().values())

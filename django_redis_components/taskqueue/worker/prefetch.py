@@ -184,7 +184,7 @@ class JobSource:
         #: What replaces the wakeups, one after the other, and what is called then; the next leader does it.
         self._replacements: deque[tuple[WakeupListener | WakeupGroup, Callable[[], object]]] = deque()
         self._threads = threads
-        self._free_slots = free_permits
+        self._free_permits = free_permits
         self._idle = threading.Condition()
         self._stopping = False
 
@@ -251,7 +251,7 @@ class JobSource:
         """Return how many jobs to ask for: the idle threads, and the prefetch amount."""
         if self._stopping:
             return 0
-        return 1 + self.idle_threads + self.amount.beyond_free_threads(self._free_slots())
+        return 1 + self.idle_threads + self.amount.beyond_free_threads(self._free_permits())
 
     def follow(self) -> Job | None:
         """Wait until a job is buffered or there is no leader."""

@@ -24,7 +24,7 @@ from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.taskqueue.guarded_logger import logger
 from django_redis_components.taskqueue.outage_log import OutageLog, describe_error
 from django_redis_components.taskqueue.shard_clients import TIMEOUT_S, prompt_client
-from django_redis_components.taskqueue.shards import Shard, shard_of_token, slot_of
+from django_redis_components.taskqueue.shards import Shard, shard_of_token, thread_suffix
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
 from django_redis_components.taskqueue.worker.ipc import PrefetchedLeases
@@ -74,7 +74,7 @@ class _ShardFetcher(Fetcher):
 
     Attributes:
         shard: whose tasks it fetches.
-        slot: what the names of its threads end with, and so the tokens of its leases.
+        suffix: what the names of its threads end with, and so the tokens of its leases.
         bound: number of queues, in order, in which no task was ready as of `seen_at`.
         turn: the lower, the earlier it is asked, among shards with the same bound.
         is_away: whether it does not answer.
@@ -85,7 +85,7 @@ class _ShardFetcher(Fetcher):
     def __init__(
         self,
         shard: Shard,
-        slot: str,
+        suffix: str,
         worker: str,
         queues: Sequence[str],
         weights: Sequence[int],
@@ -95,7 +95,7 @@ class _ShardFetcher(Fetcher):
         super().__init__(shard, self._prompt, worker, queues, prefetched=prefetched)
         self._order = self._shard_order = _ShardOrder(queues, weights)
         self.shard = shard
-        self.slot = slot
+        self.suffix = suffix
         self.bound = self.turn = 0
         self.seen_at = 0.0
         self.is_away = self.is_tried = False
@@ -111,7 +111,7 @@ class _ShardFetcher(Fetcher):
         """Fetch from the first queues; see `fetch`."""
         self._shard_order.asked.count = queues
         began_at = time.monotonic()
-        jobs = self.fetch(thread + self.slot, want)
+        jobs = self.fetch(thread + self.suffix, want)
         self._longest_s = max(time.monotonic() - began_at, self._longest_s * DECAY)
         self._client = self._quick if self._longest_s < FAST_S else self._prompt
         for job in jobs:
@@ -159,7 +159,7 @@ class ShardedFetcher:
         """Args: as of `Fetcher`."""
         self._ranks = {queue: rank for rank, queue in enumerate(queues)}
         self._is_strict = not weights
-        self._parts = [_ShardFetcher(each, slot_of(each), worker, queues, weights, prefetched) for each in shards]
+        self._parts = [_ShardFetcher(each, thread_suffix(each), worker, queues, weights, prefetched) for each in shards]
         self._by_shard = {part.shard: part for part in self._parts}
         self._home = self._parts[0]
         self._using = self._home.shard.using
@@ -258,7 +258,7 @@ class ShardedFetcher:
         jobs = self._fetch(thread, want) if want else []
         for part in [] if want else self._answering():
             if part.pending_acks():
-                self._attempt(part, partial(part.fetch, thread + part.slot, 0))
+                self._attempt(part, partial(part.fetch, thread + part.suffix, 0))
         if self.pending_acks():  # those of the shards that were not asked
             self.on_unsent()
         if self._error is not None and not self._answering():
@@ -267,7 +267,7 @@ class ShardedFetcher:
 
     def has_unanswered(self, thread: str) -> bool:
         """See `Fetcher.has_unanswered`. Shards that do not answer do not count: their leases expire."""
-        return any(part.has_unanswered(thread + part.slot) for part in self._answering())
+        return any(part.has_unanswered(thread + part.suffix) for part in self._answering())
 
     def set_queues(self, queues: Sequence[str], weights: Sequence[int] = ()) -> None:
         """See `Fetcher.set_queues`."""
@@ -372,7 +372,7 @@ class ShardedFetcher:
             time.sleep(pause_s)
             pause_s = min(MAX_RETRY_S, 2 * pause_s)
             try:
-                part.fetch(f"again{part.slot}", 0)
+                part.fetch(f"again{part.suffix}", 0)
                 part.return_unanswered()
             except (RedisError, RedisComponentsError) as exc:
                 part.note_outage(exc)

@@ -366,9 +366,9 @@ def test_callback_with_too_many_tasks_is_refused(redis_server: Store) -> None:
 def test_callback_is_not_listed_among_the_tasks_of_the_site() -> None:
     from django_redis_components.taskqueue import registry
 
-    assert callback.NAME not in registry.names()
-    assert registry.find(callback.NAME) is not None
-    assert callback.NAME in registry.names_and_aliases()
+    assert callback.START_FLOW not in registry.names()
+    assert registry.find(callback.START_FLOW) is not None
+    assert callback.START_FLOW in registry.names_and_aliases()
 
 
 def test_callback_runs_inline() -> None:

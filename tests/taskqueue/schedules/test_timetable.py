@@ -48,7 +48,7 @@ def test_status_after_a_task_was_enqueued(store: Store) -> None:
     found = the_only()
 
     assert (found.name, found.task, found.queue_name, found.times) == ("s", note.name, "mail", "at chosen moments")
-    assert (found.misfire, found.enabled, found.state) == ("skip", True, "on")
+    assert (found.misfire, found.is_enabled, found.state) == ("skip", True, "on")
     assert (found.last_at, found.next_at) == (moment(now_ms - 20), moment(now_ms + HOUR))
     assert found.last_task_id == made.task_id(now_ms - 20)
     assert found.last_sent_at is not None
@@ -74,7 +74,7 @@ def test_schedule_unknown_to_pollers_is_listed_from_the_code(redis_server: Store
 
     known, unknown = schedules()
 
-    assert (known.name, known.state, known.enabled, known.next_at) == ("nightly", "off", False, None)
+    assert (known.name, known.state, known.is_enabled, known.next_at) == ("nightly", "off", False, None)
     assert (unknown.name, unknown.label) == (f"{note.name} every 60 s", note.name)
     assert (unknown.registered_at, unknown.state, unknown.last_task_id) == (None, "new", None)
     assert unknown.next_at is not None

@@ -42,8 +42,8 @@ end
 -- An entry has at most 32 terms, so at most 65 prefixes: unpack accepts that many.
 local function add_all(zset, members)
   local scored = {}
-  for at, member in ipairs(members) do
-    scored[at * 2 - 1], scored[at * 2] = 0, member
+  for index, member in ipairs(members) do
+    scored[index * 2 - 1], scored[index * 2] = 0, member
   end
   if #scored > 0 then
     redis.call("ZADD", zset, unpack(scored))

@@ -54,17 +54,17 @@ local function apply_bits(layer, items, numbers, operation)
   local width = operation == "SET" and 4 or 3
   -- Only the offsets differ between items: the other operands are written once.
   local operands = {}
-  for at = 1, width * hashes * math.min(step, #numbers), width do
-    operands[at], operands[at + 1], operands[at + 2], operands[at + 3] = operation, "u1", 0, "1"
+  for index = 1, width * hashes * math.min(step, #numbers), width do
+    operands[index], operands[index + 1], operands[index + 2], operands[index + 3] = operation, "u1", 0, "1"
   end
   while from <= #numbers do
-    local at, last = 3, math.min(from + step - 1, #numbers)
+    local index, last = 3, math.min(from + step - 1, #numbers)
     for number = from, last do
       local item = 2 * numbers[number]
       local x, y = items[item - 1] % bits, items[item] % bits
       for hash = 1, hashes do
-        operands[at] = x + HEADER_BITS
-        at = at + width
+        operands[index] = x + HEADER_BITS
+        index = index + width
         x, y = x + y, y + hash
         x, y = x < bits and x or x - bits, y < bits and y or y - bits
       end

@@ -22,7 +22,7 @@ local ctx = { base = base, queue = queue, options = options }
 read_clock(ctx)
 local since_ms = ctx.now_ms - liveness_ms
 local reply = { ctx.now_ms }
-for at, object in ipairs(describe_objects(ctx, most)) do
+for index, object in ipairs(describe_objects(ctx, most)) do
   local holders = {}
   for place = 1, #object.holders, 2 do
     local token, remaining_ms = object.holders[place], object.holders[place + 1]
@@ -31,6 +31,6 @@ for at, object in ipairs(describe_objects(ctx, most)) do
   end
   local waiters = living_waiters(ctx, object.queue, since_ms, most)
   local waiter_count = count_waiters(ctx, object.queue, since_ms, most, #waiters / 2)
-  reply[at + 1] = { object.held, object.limit, object.number, waiter_count, holders, waiters }
+  reply[index + 1] = { object.held, object.limit, object.number, waiter_count, holders, waiters }
 end
 return reply

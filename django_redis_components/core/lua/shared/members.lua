@@ -42,8 +42,8 @@ end
 local function list_members(ctx, key, most)
   local unexpired = "(" .. integer(ctx.now_ms)
   local leases = redis.call("ZRANGE", key, unexpired, "+inf", "BYSCORE", "LIMIT", 0, most, "WITHSCORES")
-  for at = 2, #leases, 2 do
-    leases[at] = leases[at] - ctx.now_ms
+  for index = 2, #leases, 2 do
+    leases[index] = leases[index] - ctx.now_ms
   end
   return leases
 end

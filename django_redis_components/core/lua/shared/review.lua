@@ -15,12 +15,12 @@ local function silent_head(waiters, queue, since_ms)
     end
     local times = redis.call("ZMSCORE", waiters.asked, unpack(page))
     local sent = redis.call("ZMSCORE", waiters.probes, unpack(page))
-    for at, token in ipairs(page) do
-      if past(waiters, times[at]) >= since_ms then
+    for index, token in ipairs(page) do
+      if past(waiters, times[index]) >= since_ms then
         return unprobed, probed, last_ms
       end
-      if past(waiters, sent[at]) >= since_ms then
-        probed, last_ms = probed + 1, math.max(last_ms, tonumber(sent[at]))
+      if past(waiters, sent[index]) >= since_ms then
+        probed, last_ms = probed + 1, math.max(last_ms, tonumber(sent[index]))
       else
         unprobed[#unprobed + 1] = token
       end
@@ -37,9 +37,9 @@ local function probe(waiters, queue, since_ms)
     return waiters.now_ms - last_ms >= waiters.probe_ms
   end
   if waiters.now_ms - last_ms >= waiters.step_ms then
-    for at = 1, math.min(#unprobed, math.max(FIRST_PROBES, 15 * probed)) do
-      notify_waiter(waiters, unprobed[at])
-      redis.call("ZADD", waiters.probes, waiters.now, unprobed[at])
+    for index = 1, math.min(#unprobed, math.max(FIRST_PROBES, 15 * probed)) do
+      notify_waiter(waiters, unprobed[index])
+      redis.call("ZADD", waiters.probes, waiters.now, unprobed[index])
     end
     redis.call("PEXPIRE", waiters.probes, waiters.place_ms)
   end
@@ -61,8 +61,8 @@ end
 local function review(waiters)
   local ctx, now_ms = waiters.ctx, waiters.now_ms
   local marks, done = redis.call("ZRANGE", waiters.handoffs, "0", "999", "WITHSCORES"), {}
-  for at = 1, #marks, 2 do
-    local token, since_ms = marks[at], past(waiters, marks[at + 1])
+  for index = 1, #marks, 2 do
+    local token, since_ms = marks[index], past(waiters, marks[index + 1])
     local remaining_ms, is_partial = left_ms(ctx, token)
     local is_over, is_held = now_ms >= since_ms + waiters.handoff_ms, remaining_ms or is_partial
     if is_held and not is_over and redis.call("LLEN", wakeup_of(waiters.base, token)) > 0 then

@@ -194,10 +194,10 @@ local function serve(waiters, caller, ttl_ms)
   for _, queue in ipairs(own_queues(ctx)) do
     vacate(waiters, queue)
   end
-  local at = 1
-  while at <= #vacated do -- it grows
-    local first = head(waiters, vacated[at])
-    local is_next = first and is_first(waiters, first, vacated[at])
+  local index = 1
+  while index <= #vacated do -- it grows
+    local first = head(waiters, vacated[index])
+    local is_next = first and is_first(waiters, first, vacated[index])
     local granted = is_next and grant(ctx, first, first == caller and ttl_ms or waiters.handoff_ms)
     if granted and first == caller then
       number = granted
@@ -208,7 +208,7 @@ local function serve(waiters, caller, ttl_ms)
       leave(waiters, first)
       notify_waiter(waiters, first)
     else
-      at = at + 1
+      index = index + 1
     end
   end
   return number

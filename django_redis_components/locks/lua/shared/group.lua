@@ -33,8 +33,8 @@ end
 
 local function queue_keys(ctx, names)
   local queues = {}
-  for at, name in ipairs(names) do
-    queues[at] = queue_key(ctx, name)
+  for index, name in ipairs(names) do
+    queues[index] = queue_key(ctx, name)
   end
   return queues
 end
@@ -148,11 +148,11 @@ end
 
 local function describe_objects(ctx)
   local objects = {}
-  for at, name in ipairs(names_in(ctx.options)) do
+  for index, name in ipairs(names_in(ctx.options)) do
     local holder = redis.call("GET", held_key(ctx, name))
     local holders = holder and { holder, redis.call("PTTL", held_key(ctx, name)) } or {}
     local queue, number = queue_key(ctx, name), read_fence(fence_key(ctx, name))
-    objects[at] = { queue = queue, held = #holders / 2, limit = 1, number = number, holders = holders }
+    objects[index] = { queue = queue, held = #holders / 2, limit = 1, number = number, holders = holders }
   end
   return objects
 end

@@ -11,9 +11,10 @@ from django.core.management.base import CommandError, CommandParser
 
 from django_redis_components.analytics import Events, roll_up_cohorts
 from django_redis_components.analytics.csv_text import csv_lines
-from django_redis_components.analytics.dates import MAX_RANGE_DAYS, site_date
+from django_redis_components.analytics.dates import site_date
 from django_redis_components.analytics.retention import MAX_DAYS, roll_up_retention
 from django_redis_components.analytics.user_ids import UserId
+from django_redis_components.core.day_ranges import MAX_RANGE_DAYS
 from django_redis_components.core.settings import conf
 from django_redis_components.core.text import counted
 from django_redis_components.management.arguments import day, name, whole_number

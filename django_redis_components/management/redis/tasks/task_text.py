@@ -80,8 +80,8 @@ def _facts(result: TaskResult, why: Explanation, with_arguments: bool) -> Iterat
     yield "ID", result.id
     yield "Queue", result.queue_name
     yield "State", result.state
-    for at, reason in enumerate(why.reasons):
-        yield "Also" if at else "Not running", one_line(reason_text(why, reason))
+    for index, reason in enumerate(why.reasons):
+        yield "Also" if index else "Not running", one_line(reason_text(why, reason))
     yield "Attempts", f"{result.attempts:,}"
     yield "Enqueued", clock(result.enqueued_at)
     if origin := result.origin:

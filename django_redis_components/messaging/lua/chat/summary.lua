@@ -17,7 +17,7 @@ if not seq then
   return NO_CHAT
 end
 local members = redis.call("ZRANGE", keys.members, 0, limit - 1, "WITHSCORES")
-for at = 2, #members, 2 do
-  members[at] = count_unread(keys, tonumber(members[at]), seq, trimmed)
+for index = 2, #members, 2 do
+  members[index] = count_unread(keys, tonumber(members[index]), seq, trimmed)
 end
 return { seq, redis.call("ZCARD", keys.members), redis.call("XLEN", keys.log), members }

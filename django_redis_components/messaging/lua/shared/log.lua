@@ -35,16 +35,16 @@ local function read_messages(command, log, edits, from, to, limit)
       step[1], step[#step] = step[#step], step[1] -- edits are read from the lowest id on
     end
     local step_edits = edits_of(edits, step)
-    for at = 1, #step_edits, 2 do
-      replaced[#replaced + 1] = step_edits[at]
-      bytes = bytes + #step_edits[at]
+    for index = 1, #step_edits, 2 do
+      replaced[#replaced + 1] = step_edits[index]
+      bytes = bytes + #step_edits[index]
     end
     -- As many more as fit, if they are as large as those of this step.
     count = math.min(STEP, math.max(1, math.floor((MAX_READ_BYTES - bytes) * #step / (bytes - read))))
   end
   if command == "XREVRANGE" then
-    for at = 1, math.floor(#entries / 2) do
-      entries[at], entries[#entries + 1 - at] = entries[#entries + 1 - at], entries[at]
+    for index = 1, math.floor(#entries / 2) do
+      entries[index], entries[#entries + 1 - index] = entries[#entries + 1 - index], entries[index]
     end
   end
   return entries, replaced, is_cut
@@ -61,8 +61,8 @@ local function find_excess(log, edits, bytes, is_excess)
     end
     local entries, edited = redis.call("XRANGE", log, from, "+", "COUNT", size), {}
     local entry_edits = edits_of(edits, entries)
-    for at = 1, #entry_edits, 2 do
-      edited[tonumber(entry_edits[at + 1])] = #entry_edits[at]
+    for index = 1, #entry_edits, 2 do
+      edited[tonumber(entry_edits[index + 1])] = #entry_edits[index]
     end
     for _, entry in ipairs(entries) do
       local id = number_of(entry)

@@ -6,8 +6,8 @@ local function drop_keys(root, limit)
   end
   local base = root .. ":" .. number
   local keys = {}
-  for at, item in ipairs(redis.call("ZPOPMIN", base .. ":vocabulary", limit)) do
-    if at % 2 == 1 then
+  for index, item in ipairs(redis.call("ZPOPMIN", base .. ":vocabulary", limit)) do
+    if index % 2 == 1 then
       keys[#keys + 1] = base .. ":w:" .. item
     end
   end

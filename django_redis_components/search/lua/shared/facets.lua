@@ -40,12 +40,12 @@ end
 -- Count the values of one facet of a document; return their number. They are neighbors in the list, which is sorted.
 local function count_values(listed, name, counts)
   local start, number = "\1" .. name .. "=", 0
-  local at = string.find(listed, start, 1, true)
-  while at do
-    local finish = string.find(listed, "\1", at + #start, true)
-    local value = string.sub(listed, at + #start, finish - 1)
+  local index = string.find(listed, start, 1, true)
+  while index do
+    local finish = string.find(listed, "\1", index + #start, true)
+    local value = string.sub(listed, index + #start, finish - 1)
     counts[value], number = (counts[value] or 0) + 1, number + 1
-    at = string.sub(listed, finish, finish + #start - 1) == start and finish or nil
+    index = string.sub(listed, finish, finish + #start - 1) == start and finish or nil
   end
   return number
 end
@@ -60,11 +60,11 @@ local function count_facets(facets, result, names, budget)
   local ids = #names > 0 and redis.call("ZRANGE", result, 0, -1, "REV") or {}
   local number, facets_read = 0, {}
   while number < #ids and budget_left > 0 do
-    local at = number % READ_DOCUMENTS
-    if at == 0 then
+    local index = number % READ_DOCUMENTS
+    if index == 0 then
       facets_read = redis.call("HMGET", facets, unpack(ids, number + 1, math.min(number + READ_DOCUMENTS, #ids)))
     end
-    local listed = "\1" .. (facets_read[at + 1] or "") .. "\1"
+    local listed = "\1" .. (facets_read[index + 1] or "") .. "\1"
     budget_left = budget_left - DOCUMENT - #listed / BYTES
     for name, values in pairs(counts) do
       budget_left = budget_left - NAME - VALUE * count_values(listed, name, values)

@@ -15,10 +15,10 @@ end
 -- Write sort values and the place; return the names of the sort values.
 local function write_values(base, document, until_ms)
   local names = {}
-  for at = document.sorts, document.terms - 1, 2 do
-    local name = document.args[at]
+  for index = document.sorts, document.terms - 1, 2 do
+    local name = document.args[index]
     names[name] = true
-    redis.call("ZADD", base .. ":s:" .. name, document.args[at + 1], document.id)
+    redis.call("ZADD", base .. ":s:" .. name, document.args[index + 1], document.id)
     if redis.call("SADD", base .. ":names", "s:" .. name) == 1 then
       expire_keys({ base .. ":s:" .. name }, until_ms)
     end
@@ -33,8 +33,8 @@ end
 
 local function write_postings(base, document, average, force, until_ms)
   local id, length = document.id, document.length
-  for at = document.terms, #document.args, 2 do
-    local term, frequency = document.args[at], tonumber(document.args[at + 1])
+  for index = document.terms, #document.args, 2 do
+    local term, frequency = document.args[index], tonumber(document.args[index + 1])
     local key = base .. ":w:" .. term
     if redis.call("ZADD", key, saturated(frequency, length, average), id) == 1 and (force or redis.call("ZCARD", key) == 1) then
       redis.call("ZADD", base .. ":vocabulary", 0, term)

@@ -73,9 +73,9 @@ end
 local function describe_objects(ctx, most)
   local limit, holders = tonumber(redis.call("GET", ctx.base .. ":limit") or 0) or 0, {}
   local members = list_members(ctx, ctx.base, most)
-  for at = 1, #members, 2 do
-    if not string.find(members[at], "#", 1, true) then -- the second and further permits of a lease
-      holders[#holders + 1], holders[#holders + 2] = members[at], members[at + 1]
+  for index = 1, #members, 2 do
+    if not string.find(members[index], "#", 1, true) then -- the second and further permits of a lease
+      holders[#holders + 1], holders[#holders + 2] = members[index], members[index + 1]
     end
   end
   return { { queue = ctx.queue, held = count_members(ctx, ctx.base), limit = limit, number = 0, holders = holders } }

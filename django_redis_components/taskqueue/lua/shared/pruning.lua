@@ -31,6 +31,15 @@ local function forget_empty_queue(ctx, queue)
   return true
 end
 
+-- Return members of an index: some at random, and the oldest.
+local function sample(index, samples)
+  local ids = redis.call("ZRANDMEMBER", index, samples)
+  for _, id in ipairs(redis.call("ZRANGE", index, 0, samples - 1)) do
+    ids[#ids + 1] = id
+  end
+  return ids
+end
+
 -- Remove waiting tasks of flows whose records were deleted or evicted, and fail those that wait for such a task. Each round
 -- samples a few, and looks at the oldest: tasks that would wait for ever become the oldest ones.
 local function prune_waiting(ctx, queue, samples, ttl_ms)
@@ -38,11 +47,7 @@ local function prune_waiting(ctx, queue, samples, ttl_ms)
   if redis.call("EXISTS", waiting) == 0 then
     return
   end
-  local ids = redis.call("ZRANDMEMBER", waiting, samples)
-  for _, id in ipairs(redis.call("ZRANGE", waiting, 0, samples - 1)) do
-    ids[#ids + 1] = id
-  end
-  for _, id in ipairs(ids) do
+  for _, id in ipairs(sample(waiting, samples)) do
     local state, flow_ref = unpack(redis.call("HMGET", task_key(ctx, id), F.state, F.flow_ref))
     if not state then
       redis.call("ZREM", waiting, id)
@@ -78,11 +83,7 @@ local function prune_flows(ctx, samples)
   if redis.call("EXISTS", flows) == 0 then
     return
   end
-  local ids = redis.call("ZRANDMEMBER", flows, samples)
-  for _, id in ipairs(redis.call("ZRANGE", flows, 0, samples - 1)) do
-    ids[#ids + 1] = id
-  end
-  for _, id in ipairs(ids) do
+  for _, id in ipairs(sample(flows, samples)) do
     lost_flows().check_unfinished(ctx, id)
   end
 end
