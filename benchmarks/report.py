@@ -77,7 +77,7 @@ def write(
         outputs: of the benchmarks that are programs of their own, by part.
     """
     lines = [
-        "# Results",
+        "# Benchmarks",
         "",
         "Written by `python -m benchmarks`; medians of the rounds, lowest and highest beside them.",
         "",

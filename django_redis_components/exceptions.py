@@ -15,6 +15,7 @@ from django_redis_components.core.exceptions import (
     RedisComponentsError,
     StoredFormatTooNew,
     TaskDelayed,
+    UnknownConnection,
     UnsupportedServer,
 )
 
@@ -28,5 +29,6 @@ __all__ = [
     "SlotMigrating",
     "StoredFormatTooNew",
     "TaskDelayed",
+    "UnknownConnection",
     "UnsupportedServer",
 ]

@@ -2,7 +2,8 @@
 
 Everything that must agree is compared: version, tag, changelog, classifier, pages, fixtures of stored data, address of
 the repository. It prints each problem, and the exit code is 1 if there is one. The procedure is in
-docs/contributing/releasing.md.
+docs/contributing/releasing.md, and
+``tools/prepare_release.py`` makes the edits.
 """
 
 from __future__ import annotations
@@ -24,13 +25,19 @@ UNPUBLISHED = {
     "docs/index.md": "not published on a package index",
     "CHANGELOG.md": "Nothing has been published yet",
     "SECURITY.md": "Until 1.0 is released",
+    "docs/tutorial.md": "once 1.0 is published",
+    "docs/tutorial.zh-Hans.md": "once 1.0 is published",
+    "docs/guides/deployment.md": "Until 1.0 is published",
+    "docs/guides/testing.md": "Until 1.0 is published",
+    "docs/guides/upgrades.md": "It applies from 1.0 on",
+    "docs/reference/stability.md": "It applies from 1.0 on",
 }
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Print the problems; return the exit code."""
     parser = argparse.ArgumentParser(description="Check that the working tree can be released. Nothing is changed.")
-    parser.add_argument("version", type=_version, help="the version to release, for example 1.0.0")
+    parser.add_argument("version", type=version_argument, help="the version to release, for example 1.0.0")
     version = parser.parse_args(arguments).version
     found = list(problems(ROOT, version))
     for problem in found:
@@ -108,7 +115,8 @@ def _git(root: Path, *arguments: str) -> str:
     return done.stdout.strip()
 
 
-def _version(text: str) -> str:
+def version_argument(text: str) -> str:
+    """Parse a version, for argparse."""
     if not VERSION.fullmatch(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a version: expected three numbers, for example 1.0.0.")
     return text

@@ -73,6 +73,18 @@ class ConfigurationError(RedisComponentsError, ImproperlyConfigured):
     """A setting in `REDIS_COMPONENTS` is unknown or has an invalid value."""
 
 
+class UnknownConnection(ConfigurationError):
+    """No connection in `REDIS_COMPONENTS["CONNECTIONS"]` has this alias.
+
+    Attributes:
+        alias: the requested one.
+    """
+
+    def __init__(self, alias: str, hint: str) -> None:
+        super().__init__(f'REDIS_COMPONENTS["CONNECTIONS"] has no {alias!r}. {hint}')
+        self.alias = alias
+
+
 class UnsupportedServer(RedisComponentsError):
     """The server is older than the oldest supported version.
 

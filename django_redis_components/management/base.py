@@ -16,14 +16,14 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser, no_translations
 from redis.exceptions import ConnectionError, InvalidResponse, MasterDownError, RedisError, TimeoutError
 
-from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.exceptions import RedisComponentsError, UnknownConnection
 from django_redis_components.management.plain_output import HelpFormatter, PlainOutputCommand
 from django_redis_components.management.tables import TextTable, escape_controls, table
 
 #: The exit codes of a command, for its help text.
 EXIT_CODES = (
-    "Exit codes: 0 done; 1 not or only partly done, with the reason on standard error; 2 invalid arguments;"
-    " 3 Redis is unavailable."
+    "Exit codes: 0 done; 1 not or only partly done, with the reason on standard error; 2 invalid arguments or an"
+    " unknown name; 3 Redis is unavailable."
 )
 
 
@@ -111,14 +111,26 @@ class OperatorCommand(PlainOutputCommand):
 
 
 def command_error(error: Exception) -> CommandError:
-    """Return the error of a command in one line. Its exit code tells an outage from other errors."""
+    """Return the error of a command in one line. Its exit code tells outages and wrong arguments from other errors."""
     from django_redis_components.dashboard.outages import SnapshotFailed  # imports components
 
     cause = error.error if isinstance(error, SnapshotFailed) else error
     text = escape_controls(str(cause))
     if isinstance(cause, ConnectionError | TimeoutError | MasterDownError | InvalidResponse):
         return CommandError(f"Redis is unavailable: {text}", returncode=ExitCode.UNAVAILABLE)
-    return CommandError(text, returncode=ExitCode.FAILED)
+    return CommandError(text, returncode=failure_code(cause))
+
+
+def failure_code(error: Exception) -> ExitCode:
+    """Return the exit code of an error that is no outage.
+
+    Names that the site declares, or that are known from their use (connections, queues, schedules, limits, shards), are
+    arguments. Ids of what ends by itself (tasks, flows, workers) are not: they were right a moment ago.
+    """
+    from django_redis_components.taskqueue.exceptions import ScheduleDoesNotExist, UnknownQueue  # imports components
+
+    is_argument = isinstance(error, ValueError | UnknownConnection | UnknownQueue | ScheduleDoesNotExist)
+    return ExitCode.INVALID_ARGUMENTS if is_argument else ExitCode.FAILED
 
 
 def system_user() -> str:

@@ -1,37 +1,42 @@
-"""tools/check_release.py names each text that does not fit the version to be released."""
+"""tools/check_release.py names each text that does not fit the version to be released; prepare_release.py mends it."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import subprocess
+import sys
+from datetime import date
 from pathlib import Path
 
 import pytest
 
+from django_redis_components import __version__
 from tests.architecture.sources import ROOT
-from tools import check_release
+from tools import check_release, prepare_release
 
-FILES = (
-    "CHANGELOG.md", "README.md", "README.zh-Hans.md", "SECURITY.md", "pyproject.toml", "docs/index.md",
-    "docs/guides/command-line.md", "django_redis_components/__init__.py", "tests/stored_data/format_1/locks.json",
-)  # fmt: skip
+SOURCE = "https://example.org/drc"
+DATA = "tests/stored_data/format_1/locks.json"
+#: The version that follows that of the tree.
+NEXT = "1.0.0" if __version__.startswith("0.") else re.sub(r"\d+$", lambda found: str(int(found[0]) + 1), __version__)
+DAY = date(2027, 1, 4)
+
+
+def has_address() -> bool:
+    return "\n[project.urls]\n" in (ROOT / "pyproject.toml").read_text()
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A tree that is ready for 1.0.0, in its own repository."""
-    for name in FILES:
+    """A tree that is ready for the next version, in its own repository."""
+    for name in ("pyproject.toml", *check_release.UNPUBLISHED, DATA):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
-    replace(tmp_path / "django_redis_components/__init__.py", r"__version__ = .*", '__version__ = "1.0.0"')
-    replace(tmp_path / "pyproject.toml", "4 - Beta", "5 - Production/Stable")
-    replace(tmp_path / "pyproject.toml", r"# \[project.urls\] .*", '[project.urls]\nSource = "https://example.org/drc"')
-    replace(tmp_path / "docs/guides/command-line.md", r"components \d\.\d\.\d,", "components 1.0.0,")
-    replace(tmp_path / "tests/stored_data/format_1/locks.json", r'"release": ".*"', '"release": "1.0.0"')
-    replace(tmp_path / "CHANGELOG.md", r"## \[Unreleased\]\n\n.*", "## [Unreleased]\n\n## [1.0.0] - 2027-01-04\n")
-    for page, words in check_release.UNPUBLISHED.items():
-        replace(tmp_path / page, words, "published")
+    for name, text in prepare_release.edits(ROOT, NEXT, DAY, None if has_address() else SOURCE).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    replace(tmp_path / DATA, r'"release": ".*"', '"release": "1.0.0"')
+    replace(tmp_path / "CHANGELOG.md", rf"## \[{NEXT}\](.*\n)+", f"## [{NEXT}] - 2027-01-04\n")
     git(tmp_path, "init", "--quiet")
     commit(tmp_path)
     return tmp_path
@@ -51,43 +56,42 @@ def commit(tree: Path) -> None:
 
 
 def problems(tree: Path) -> list[str]:
-    return list(check_release.problems(tree, "1.0.0"))
+    return list(check_release.problems(tree, NEXT))
 
 
 def test_tree_that_is_ready_has_no_problems(tree: Path) -> None:
     assert problems(tree) == []
-    git(tree, "tag", "v1.0.0")
+    git(tree, "tag", f"v{NEXT}")
     assert problems(tree) == []
 
 
-INIT, CHANGELOG, DATA = "django_redis_components/__init__.py", "CHANGELOG.md", "tests/stored_data/format_1/locks.json"
+INIT, CHANGELOG = "django_redis_components/__init__.py", "CHANGELOG.md"
 STABLE = "5 - Production/Stable"
 #: File, what is replaced in it, by what, and the problem.
 PROBLEMS = (
-    (INIT, "1.0.0", "0.9.0", f"{INIT}: __version__ is 0.9.0, not 1.0.0."),
+    (INIT, NEXT, "0.9.0", f"{INIT}: __version__ is 0.9.0, not {NEXT}."),
     (
         "pyproject.toml", STABLE, "4 - Beta",
-        f"pyproject.toml: the classifier of 1.0.0 is Development Status :: {STABLE}.",
+        f"pyproject.toml: the classifier of {NEXT} is Development Status :: {STABLE}.",
     ),
     (
         "pyproject.toml", "Source =", "Other =",
         "pyproject.toml: [project.urls] has no Source: the description on the index has neither links nor images.",
     ),
-    (CHANGELOG, r"\[1.0.0\] - .*", "[1.0.1] - 2027-01-04", "CHANGELOG.md: there is no section [1.0.0]."),
-    (CHANGELOG, "2027-01-04", "soon", 'CHANGELOG.md: expected the heading "## [1.0.0] - YYYY-MM-DD".'),
-    (CHANGELOG, r"## \[1.0.0\]", "- A thing.\n\n## [1.0.0]", "CHANGELOG.md: [Unreleased] still has entries."),
+    (CHANGELOG, rf"\[{NEXT}\] - .*", "[0.0.9] - 2027-01-04", f"CHANGELOG.md: there is no section [{NEXT}]."),
+    (CHANGELOG, "2027-01-04", "soon", f'CHANGELOG.md: expected the heading "## [{NEXT}] - YYYY-MM-DD".'),
+    (CHANGELOG, rf"## \[{NEXT}\]", f"- A thing.\n\n## [{NEXT}]", "CHANGELOG.md: [Unreleased] still has entries."),
     (CHANGELOG, r"## \[Unreleased\]\n", "", "CHANGELOG.md: the first section is not [Unreleased]."),
     (
-        CHANGELOG, r"## \[1.0.0\]", "## [1.1.0] - 2027-02-01\n\n## [1.0.0]",
-        "CHANGELOG.md: the section [1.0.0] does not follow [Unreleased].",
+        CHANGELOG, rf"## \[{NEXT}\]", f"## [9.1.0] - 2027-02-01\n\n## [{NEXT}]",
+        f"CHANGELOG.md: the section [{NEXT}] does not follow [Unreleased].",
+    ),
+    *(
+        (page, "^", f"{words}\n", f"{page}: still says {words!r}.") for page, words in check_release.UNPUBLISHED.items()
     ),
     (
-        "README.md", "published", "not published on a package index",
-        "README.md: still says 'not published on a package index'.",
-    ),
-    (
-        "docs/guides/command-line.md", "components 1.0.0", "components 0.1.0",
-        "docs/guides/command-line.md: the output of doctor does not show version 1.0.0.",
+        "docs/guides/command-line.md", f"components {NEXT}", "components 0.1.0",
+        f"docs/guides/command-line.md: the output of doctor does not show version {NEXT}.",
     ),
     (
         DATA, '"1.0.0"', '"0.1.0"',
@@ -105,14 +109,14 @@ def test_each_problem_is_named(tree: Path, name: str, pattern: str, text: str, p
 
 
 def test_uncommitted_changes_and_a_tag_of_another_commit_are_problems(tree: Path) -> None:
-    git(tree, "tag", "v1.0.0")
+    git(tree, "tag", f"v{NEXT}")
     (tree / "new.txt").write_text("x")
     assert problems(tree) == ["The working tree has changes that are not committed."]
 
     commit(tree)
 
     [problem] = problems(tree)
-    assert re.fullmatch(r"The tag v1\.0\.0 exists, and names another commit \([0-9a-f]{8}\)\.", problem)
+    assert re.fullmatch(rf"The tag v{re.escape(NEXT)} exists, and names another commit \([0-9a-f]{{8}}\)\.", problem)
 
 
 @pytest.mark.parametrize("version", ["1.0", "v1.0.0", "1.0.0rc1", "01.0.0", ""])
@@ -129,3 +133,53 @@ def test_tree_of_today_is_not_released_by_mistake(capsys: pytest.CaptureFixture[
     printed = capsys.readouterr().out
     assert "CHANGELOG.md: there is no section [9.0.0]." in printed
     assert printed.splitlines()[-1].startswith("9.0.0 cannot be released. Problems: ")
+
+
+def test_prepared_tree_has_no_problem_but_the_address(tmp_path: Path) -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, check=False, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("The tree is not a repository.")
+    for name in listed.stdout.splitlines():
+        if (ROOT / name).is_file():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, tmp_path / name)
+    git(tmp_path, "init", "--quiet")
+
+    done = subprocess.run(
+        [sys.executable, "tools/prepare_release.py", NEXT, "--date", "2027-01-04"],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+
+    commit(tmp_path)
+    found = [] if has_address() else [PROBLEMS[2][3]]
+    assert problems(tmp_path) == found
+    assert done.stdout.endswith(f"  git tag --annotate v{NEXT} --message {NEXT}\n")
+    tags = subprocess.run(["git", "tag"], cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert tags.stdout == ""
+
+
+def test_nothing_is_written_if_a_page_has_not_the_text_to_replace(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replace(tree / "docs/index.md", "version", "edition")
+    before = {path: path.read_bytes() for path in tree.rglob("*.md")}
+
+    assert prepare_release.main(["9.0.0"], tree) == 1
+
+    assert capsys.readouterr().err.startswith("docs/index.md: expected once, found 0 times: ")
+    assert {path: path.read_bytes() for path in tree.rglob("*.md")} == before
+
+
+def test_version_that_is_not_above_the_one_of_the_tree_is_refused(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert prepare_release.main([NEXT], tree) == 1
+
+    assert f"__version__ is {NEXT}: expected a version above it, from 1.0.0 on, not {NEXT}." in capsys.readouterr().err
+
+
+def test_next_release_edits_the_version_and_the_changelog_only(tree: Path) -> None:
+    assert set(prepare_release.edits(tree, "9.0.0", DAY)) == {*prepare_release.STATEMENTS, CHANGELOG}

@@ -215,10 +215,10 @@ def test_dry_run_writes_nothing(redis_server: Store, tables: None) -> None:
 
 
 def test_missing_tables_and_databases_are_named(redis_server: Store) -> None:
-    assert refusal("redis", "schedules", "import-celery-beat") == (
+    assert refusal("redis", "schedules", "import-celery-beat", code=2) == (
         "Database 'default' has no table django_celery_beat_periodictask. Name that of beat by --database."
     )
-    error = refusal("redis", "schedules", "import-celery-beat", "--database", "beat")
+    error = refusal("redis", "schedules", "import-celery-beat", "--database", "beat", code=2)
     assert error.startswith("There is no database 'beat' in DATABASES: default")
 
 

@@ -173,7 +173,7 @@ def test_each_group_uses_the_given_connection(redis_server: Store, settings: Any
     else:
         assert refusal("redis", *READS[group], "--using", "away", code=3).startswith("Redis is unavailable: ")
     if group != "doctor":
-        assert "'nowhere'" in refusal("redis", *READS[group], "--using", "nowhere")
+        assert "'nowhere'" in refusal("redis", *READS[group], "--using", "nowhere", code=2)
 
 
 def test_options_may_be_given_by_keyword(redis_server: Store) -> None:

@@ -65,17 +65,17 @@ def test_change_is_confirmed_first(site: Store) -> None:
 
 def test_values_that_are_not_accepted_are_named(site: Store, settings: Any) -> None:
     taskqueue_settings(settings, QUEUES=["default", "mail"])
-    for words, problem in (
-        (["app-1"], "expected at least one of threads, coroutines, queues"),
-        (["--threads", "8"], "Expected either HOST, HOST:PID or an id, or --all"),
-        (["app-1", "--all", "--threads", "8"], "Expected either HOST, HOST:PID or an id, or --all"),
-        (["app-1", "--threads", "0"], "expected an integer from 1 to 1000"),
-        (["app-1", "--coroutines", "x"], "expected an integer from 1 to 10000"),
-        (["app-1", "--queues", "a=9,b"], "as NAME,NAME in strict order, or as NAME=WEIGHT,NAME=WEIGHT"),
-        (["app-1", "--queues", "mial"], "Did you mean 'mail'?"),
-        (["app-9", "--threads", "8"], 'No live worker is "app-9": expected a host, HOST:PID, or an id'),
+    for words, problem, code in (
+        (["app-1"], "expected at least one of threads, coroutines, queues", 2),
+        (["--threads", "8"], "Expected either HOST, HOST:PID or an id, or --all", 2),
+        (["app-1", "--all", "--threads", "8"], "Expected either HOST, HOST:PID or an id, or --all", 2),
+        (["app-1", "--threads", "0"], "expected an integer from 1 to 1000", 1),
+        (["app-1", "--coroutines", "x"], "expected an integer from 1 to 10000", 1),
+        (["app-1", "--queues", "a=9,b"], "as NAME,NAME in strict order, or as NAME=WEIGHT,NAME=WEIGHT", 1),
+        (["app-1", "--queues", "mial"], "Did you mean 'mail'?", 2),
+        (["app-9", "--threads", "8"], 'No live worker is "app-9": expected a host, HOST:PID, or an id', 1),
     ):
-        assert problem in refusal("redis", "workers", "set", *words, "--yes")
+        assert problem in refusal("redis", "workers", "set", *words, "--yes", code=code)
     assert waiting() == {}
 
 

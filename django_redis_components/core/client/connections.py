@@ -28,7 +28,7 @@ from django_redis_components.core.client.endpoint import Endpoint
 from django_redis_components.core.client.page_clients import AsyncPageClient, SyncPageClient
 from django_redis_components.core.client.transport import close_in_child
 from django_redis_components.core.client.urls import from_url
-from django_redis_components.core.exceptions import ConfigurationError
+from django_redis_components.core.exceptions import UnknownConnection
 from django_redis_components.core.forks import after_fork_in_child
 from django_redis_components.core.settings import conf
 
@@ -90,7 +90,8 @@ def client(alias: str = "default") -> SyncClient:
     """Return the client of an alias in `CONNECTIONS`, for all threads of this process.
 
     Raises:
-        ConfigurationError: there is no such alias, or its settings are wrong.
+        UnknownConnection: there is no such alias.
+        ConfigurationError: its settings are wrong.
     """
     try:
         found = _clients.get(alias)
@@ -115,7 +116,8 @@ def client_with_timeout(alias: str, timeout_s: float, retries: int | None = None
         retries: the most retries; None: as in the settings.
 
     Raises:
-        ConfigurationError: there is no such alias, or its settings are wrong.
+        UnknownConnection: there is no such alias.
+        ConfigurationError: its settings are wrong.
     """
     name = (alias, timeout_s, retries)
     try:
@@ -134,7 +136,8 @@ def aclient(alias: str = "default") -> AsyncClient:
     """Return the client of an alias for the running event loop.
 
     Raises:
-        ConfigurationError: there is no such alias, or its settings are wrong.
+        UnknownConnection: there is no such alias.
+        ConfigurationError: its settings are wrong.
     """
     loop_clients = _running_loop_clients()
     try:
@@ -168,7 +171,8 @@ def page_client(alias: str = "default", timeout_s: float | None = None) -> SyncP
         timeout_s: seconds for each request, with its retries; None: ``PAGE_TIMEOUT``.
 
     Raises:
-        ConfigurationError: there is no such alias, or its settings are wrong.
+        UnknownConnection: there is no such alias.
+        ConfigurationError: its settings are wrong.
     """
     try:
         found = _page_clients.get((alias, timeout_s))
@@ -208,7 +212,8 @@ def endpoint(alias: str) -> Endpoint:
     """Return the endpoint of an alias, without opening a connection.
 
     Raises:
-        ConfigurationError: there is no such alias, or its settings are wrong.
+        UnknownConnection: there is no such alias.
+        ConfigurationError: its settings are wrong.
         TypeError: the alias is not a string.
     """
     if not isinstance(alias, str):
@@ -218,7 +223,7 @@ def endpoint(alias: str) -> Endpoint:
     if entry is None:
         near = difflib.get_close_matches(alias, list(entries), n=1)
         hint = f"Did you mean {near[0]!r}?" if near else f"Known aliases: {', '.join(sorted(entries))}."
-        raise ConfigurationError(f'REDIS_COMPONENTS["CONNECTIONS"] has no {alias!r}. {hint}')
+        raise UnknownConnection(alias, hint)
     if entry.url is not None:
         return from_url(alias, entry.url, entry)
     return from_cache(alias, entry.cache or "default", entry)

@@ -12,6 +12,7 @@ from django.utils.module_loading import import_string
 
 from django_redis_components.aggregation import LOG_FORMATS, FileReport, LogAggregator, LogEntry, PlaceKey
 from django_redis_components.aggregation.batches import EntryKey
+from django_redis_components.core.client import connections
 from django_redis_components.core.text import counted
 from django_redis_components.geoip import IpLookup
 from django_redis_components.management.arguments import whole_number
@@ -74,6 +75,7 @@ class Command(OperatorCommand):
 
     def perform(self, options: dict[str, Any]) -> CommandResult:
         """Count the files."""
+        connections.client(options["using"])  # an unknown alias is an error
         try:
             key = _key(options["by"], options["using"])
             name = options["name"] or _default_name(options["by"])

@@ -13,7 +13,7 @@ from redis.exceptions import RedisError
 
 from django_redis_components.core.exceptions import RedisComponentsError, StoredFormatTooNew
 from django_redis_components.management import logs
-from django_redis_components.management.base import ExitCode
+from django_redis_components.management.base import ExitCode, failure_code
 from django_redis_components.management.plain_output import PlainOutputCommand
 from django_redis_components.management.posix import require_posix
 
@@ -44,7 +44,7 @@ class Command(PlainOutputCommand):
         except StoredFormatTooNew as exc:
             raise CommandError(str(exc), returncode=ExitCode.NEWER_DATA) from exc
         except (RedisComponentsError, RedisError, ValueError) as exc:
-            raise CommandError(str(exc)) from exc
+            raise CommandError(str(exc), returncode=failure_code(exc)) from exc
         sys.exit(code)
 
 

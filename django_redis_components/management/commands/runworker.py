@@ -15,7 +15,7 @@ from redis.exceptions import RedisError
 from django_redis_components.core.exceptions import RedisComponentsError, StoredFormatTooNew
 from django_redis_components.management import logs
 from django_redis_components.management.arguments import address, queue, weights, whole_number
-from django_redis_components.management.base import ExitCode
+from django_redis_components.management.base import ExitCode, failure_code
 from django_redis_components.management.plain_output import PlainOutputCommand
 from django_redis_components.management.posix import require_posix
 from django_redis_components.taskqueue.pool import MAX_COROUTINES, MAX_THREADS
@@ -34,7 +34,8 @@ class Command(PlainOutputCommand):
         " SIGUSR1 makes the worker quiet: it fetches nothing more, finishes its running tasks, and waits for"
         " SIGTERM.\n\n"
         "Exit codes: 0: stopped by a signal, or --burst has finished. 1: an error at start, or a process had to be"
-        " killed to stop. 2: a wrong argument. 4: a newer release has written the stored data; a restart does not help."
+        " killed to stop. 2: a wrong argument, or an unknown queue. 4: a newer release has written the stored data; a"
+        " restart does not help."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -114,7 +115,7 @@ class Command(PlainOutputCommand):
         except StoredFormatTooNew as exc:
             raise CommandError(str(exc), returncode=ExitCode.NEWER_DATA) from exc
         except (RedisComponentsError, RedisError, ValueError) as exc:
-            raise CommandError(str(exc)) from exc
+            raise CommandError(str(exc), returncode=failure_code(exc)) from exc
         sys.exit(code)
 
 

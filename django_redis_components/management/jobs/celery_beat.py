@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from django.core.management.base import CommandError
 from django.db import DatabaseError, connections
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
@@ -67,7 +68,8 @@ def read_translations(database: str, using: str) -> list[Translation]:
     """Return what the entries of a database become, by name.
 
     Raises:
-        ValueError: there is no such database or table, or it cannot be read.
+        ValueError: there is no such database or table.
+        CommandError: it cannot be read.
     """
     if database not in connections.databases:
         raise ValueError(f"There is no database {database!r} in DATABASES: {', '.join(connections.databases)}.")
@@ -76,7 +78,7 @@ def read_translations(database: str, using: str) -> list[Translation]:
         tables = _Tables(database)
         return [_translate(row, tables, using) for row in sorted(tables.entries, key=lambda row: str(row["name"]))]
     except DatabaseError as exc:
-        raise ValueError(f"Database {database!r}: {exc}") from exc
+        raise CommandError(f"Database {database!r}: {exc}") from exc
 
 
 class _Tables:

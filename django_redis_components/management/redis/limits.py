@@ -134,7 +134,7 @@ def unblock_key(limit: RateLimit, key: str) -> CommandResult:
     unblocked = limit.unblock(key_of_text(key))
     data = {"limit": limit.policy.id, "key": key, "unblocked": unblocked}
     if not unblocked:
-        return CommandResult(data, problem=f"Key {key!r} of limit {limit.name!r} is not blocked.")
+        return CommandResult(data, f"Key {key!r} of limit {limit.name!r} was not blocked.")
     text = f"Unblocked key {key!r} of limit {limit.name!r}. Processes that have cached the block deny for up to 5 s."
     return CommandResult(data, text)
 

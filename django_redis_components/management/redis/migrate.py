@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from django.core.management.base import CommandParser
+from django.core.management.base import CommandError, CommandParser
 from redis.exceptions import NoPermissionError
 
 from django_redis_components.core.client import connections
@@ -137,9 +137,11 @@ class Group(groups.CommandGroup):
                 for count in migration.convert(client):
                     converted += count
                     advance(count)
-        except BaseException:
+        except BaseException as exc:
             text = f"{migration}: stopped after {counted(converted, 'object')}. Run the command again to continue."
             self.command.stderr.write(text, self.command.style.WARNING)
+            if isinstance(exc, ValueError):  # of stored data, not of an argument
+                raise CommandError(str(exc)) from exc
             raise
         client.execute(record_migrated(migration.component, migration.number))
         return converted

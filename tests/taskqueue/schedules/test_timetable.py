@@ -147,7 +147,7 @@ def test_command_runs_a_schedule_now(redis_server: Store) -> None:
 
     [waiting] = get_queue("mail").tasks("ready")
     assert (waiting.id, waiting.args, sent["queue"]) == (sent["id"], [1], "mail")
-    near = refusal("redis", "schedules", "run", f"{schedule.name}x")
+    near = refusal("redis", "schedules", "run", f"{schedule.name}x", code=2)
     assert near == (
         f"There is no schedule '{schedule.name}x': no poller has registered it, and it was not added."
         f" Did you mean {schedule.name!r}?"
@@ -188,7 +188,7 @@ def test_command_pauses_resumes_and_removes_a_schedule(redis_server: Store) -> N
     assert texts[5] == "Removed: hourly report."
     assert (
         "There is no schedule 'hourly report': no poller has registered it, and it was not added. There are: none."
-        in refusal("redis", "schedules", "pause", "hourly report")
+        in refusal("redis", "schedules", "pause", "hourly report", code=2)
     )
 
 

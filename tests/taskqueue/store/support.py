@@ -78,8 +78,8 @@ def data(*words: str) -> Any:
     return json.loads(redis_command(*words, "--json"))
 
 
-def refused(*words: str) -> str:
+def refused(*words: str, code: int = 1) -> str:
     with pytest.raises(CommandError) as raised:
         redis_command(*words)
-    assert raised.value.returncode == 1
+    assert raised.value.returncode == code
     return str(raised.value)

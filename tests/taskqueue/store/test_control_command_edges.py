@@ -25,20 +25,20 @@ from tests.taskqueue.tasks import fail, note
 
 
 @pytest.mark.parametrize(
-    ("words", "text"),
+    ("words", "text", "code"),
     [
-        (["tasks", "list", "default", "ready", "--using", "nowhere"], "nowhere"),
-        (["queues", "restore", "default", "nothing"], "Purge 'nothing' of queue 'default' has nothing to restore"),
+        (["tasks", "list", "default", "ready", "--using", "nowhere"], "nowhere", 2),
+        (["queues", "restore", "default", "nothing"], "Purge 'nothing' of queue 'default' has nothing to restore", 1),
     ],
 )
-def test_failed_operation_prints_its_reason(redis_server: Store, words: list[str], text: str) -> None:
-    assert text in refused(*words)
+def test_failed_operation_prints_its_reason(redis_server: Store, words: list[str], text: str, code: int) -> None:
+    assert text in refused(*words, code=code)
 
 
 def test_undeclared_queue_is_refused(redis_server: Store, settings: Any) -> None:
     settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "TASKQUEUE": {"QUEUES": ["default", "mail"]}}
 
-    assert refused("queues", "pause", "mial") == (
+    assert refused("queues", "pause", "mial", code=2) == (
         'Queue \'mial\' is not in REDIS_COMPONENTS["TASKQUEUE"]["QUEUES"].'
         " Declared queues: default, mail. Did you mean 'mail'?"
     )
@@ -131,7 +131,8 @@ def test_help_names_units_defaults_and_exit_codes(capsys: pytest.CaptureFixture[
     whole, pause, tasks = (help_of(*words) for words in (["queues"], ["queues", "pause"], ["tasks", "list"]))
 
     reasons = (
-        "1 not or only partly done, with the reason on standard error; 2 invalid arguments; 3 Redis is unavailable."
+        "1 not or only partly done, with the reason on standard error; 2 invalid arguments or an unknown name;"
+        " 3 Redis is unavailable."
     )
     assert all(f"Exit codes: 0 done; {reasons}" in text for text in (whole, pause, tasks))
     for verb in ("status", "errors", "pause", "resume", "purge", "restore", "retry", "delete"):

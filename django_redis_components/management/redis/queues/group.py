@@ -8,7 +8,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from django_redis_components.core.text import counted
 from django_redis_components.management.arguments import queue, seconds, wait_seconds, whole_number
-from django_redis_components.management.base import CommandResult, add_subcommands, add_yes, system_user
+from django_redis_components.management.base import CommandResult, ExitCode, add_subcommands, add_yes, system_user
 from django_redis_components.management.redis import groups
 from django_redis_components.management.redis.queues.operations import QueueOperations
 from django_redis_components.taskqueue.stats.errors import MAX_ERRORS
@@ -93,7 +93,10 @@ class Group(groups.CommandGroup):
         if options["group"] is None:
             return operations.pause(name, reason=reason, until=until)
         if until is not None:
-            raise CommandError("--until is not accepted with --group: a group stays paused until it is resumed.")
+            raise CommandError(
+                "--until is not accepted with --group: a group stays paused until it is resumed.",
+                returncode=ExitCode.INVALID_ARGUMENTS,
+            )
         return operations.pause_group(name, options["group"], reason=reason)
 
     def perform_resume(self, options: dict[str, Any]) -> CommandResult:

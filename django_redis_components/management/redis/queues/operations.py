@@ -20,6 +20,7 @@ from django_redis_components.taskqueue.shards import Shard, shards_of
 from django_redis_components.taskqueue.stats import erlang, metrics, queue_stats
 from django_redis_components.taskqueue.stats.merging import merged_metrics, merged_overview, shards_by_queue
 from django_redis_components.taskqueue.stats.queue_stats import TaskQueueOverview
+from django_redis_components.taskqueue.store.control import check_group
 
 
 class QueueOperations:
@@ -114,6 +115,7 @@ class QueueOperations:
 
     def pause_group(self, name: str, group: str, *, reason: str = "") -> CommandResult:
         """Pause a group of a queue."""
+        check_group(group)
         try:
             self._queue(name).pause_group(group, reason, author=self._author)
         except ValueError as exc:
@@ -125,10 +127,7 @@ class QueueOperations:
 
     def resume_group(self, name: str, group: str) -> CommandResult:
         """Resume a group of a queue."""
-        try:
-            was_paused = self._queue(name).resume_group(group)
-        except ValueError as exc:
-            return CommandResult({"queue": name, "group": group, "was_paused": False}, problem=str(exc))
+        was_paused = self._queue(name).resume_group(group)
         text = f"Group {group!r} of queue {name!r} {'is resumed' if was_paused else 'was not paused'}."
         return CommandResult({"queue": name, "group": group, "was_paused": was_paused}, text)
 

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from django.core.management.base import CommandError
 from redis.exceptions import RedisError
 
 from django_redis_components.core.exceptions import RedisComponentsError
@@ -78,7 +79,8 @@ class ShardMove:
         queue: the only queue whose tasks are moved; "": all.
 
     Raises:
-        ValueError: a shard does not exist, both are the same, or tasks of a move to another shard are left.
+        ValueError: a shard does not exist, or both are the same.
+        CommandError: tasks of a move in the other direction are left.
         UnknownQueue: the queue is not declared, and has no tasks in the shard.
         redis.exceptions.RedisError: a shard does not answer.
     """
@@ -91,7 +93,7 @@ class ShardMove:
         self.interrupted = self.source.run(moves.check_target(self.source, self.target))
         back = self.target.run(moves.check_target(self.target, self.source))
         if back:
-            raise ValueError(
+            raise CommandError(
                 f"A move of {count_of_tasks(back)} from shard {target!r} to {source!r} was interrupted, or runs."
                 f" Complete it first: redis shards move {target} {source}"
             )

@@ -18,6 +18,7 @@ from django_redis_components.management.redis.tasks.selection import (
     Selected,
     TaskSelection,
 )
+from django_redis_components.taskqueue.options import check_queue
 from django_redis_components.taskqueue.shards import Shard, shards_of
 from django_redis_components.taskqueue.store import control, pending_tasks
 from django_redis_components.taskqueue.store.scan import STATES, Filters
@@ -137,6 +138,8 @@ def find(
         search = Search(shard, queue, states, filters)
         matches += search.matches(limit - len(matches), budget - scanned)
         scanned, total, queues = scanned + search.searched, total + search.total, queues | set(search.queues)
+    if queue and not total:
+        check_queue(queue)  # one that is no longer declared may have tasks
     searched = f"Searched {scanned:,} of {count_of_tasks(total)} in {count_of_queues(len(queues))}"
     data = {
         "searched": scanned,

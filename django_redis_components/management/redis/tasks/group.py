@@ -26,7 +26,7 @@ from django_redis_components.management.redis.queues.operations import count_of_
 from django_redis_components.management.redis.tasks import bulk, enqueue, operations
 from django_redis_components.management.redis.tasks.selection import filters_of, select_ids, select_matching
 from django_redis_components.taskqueue.exceptions import TaskResultDoesNotExist
-from django_redis_components.taskqueue.options import MAX_PRIORITY, check_moment, when
+from django_redis_components.taskqueue.options import MAX_PRIORITY, check_moment, check_queue, when
 from django_redis_components.taskqueue.queue import MAX_OFFSET, MAX_PAGE, get_queue
 from django_redis_components.taskqueue.store.control import LISTED
 from django_redis_components.taskqueue.store.scan import STATES, Filters
@@ -192,7 +192,10 @@ class Group(groups.CommandGroup):
                 raise CommandError("Pass ids of tasks or filters, not both.", returncode=ExitCode.INVALID_ARGUMENTS)
             return bulk.apply(verb, select_ids(using, options["ids"]))
         _require_filters(options, "ids of tasks")
-        selected = select_matching(using, options["queue"] or "", options["state"], _filters(options))
+        queue = options["queue"] or ""
+        selected = select_matching(using, queue, options["state"], _filters(options))
+        if not selected.count and queue:
+            check_queue(queue)  # one that is no longer declared may have tasks
         if selected.count and not options.get("yes", True):
             tasks = (
                 f"{count_of_tasks(selected.count, options['state'])} of {bulk.count_of_queues(len(selected.queues))}"
