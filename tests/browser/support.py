@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import Client
 from playwright.sync_api import Page
 
-from django_redis_components.dashboard.page import Page as DashboardPage
 from tests.dashboard.catalogue import CATALOGUE, entries
 from tests.dashboard.support import URL
 from tests.support import skip_missing
-from tests.support.axe import AXE_SCRIPT, install_axe
+from tests.support.axe import install_axe
 
 #: Markup of Django's admin, of which axe reports that links look like the text around them.
 NOT_OURS = [[".breadcrumbs"], ["#header"]]
@@ -29,8 +28,7 @@ WIDE, NARROW, HEIGHT = 1280, 390, 844
 REFRESH_S = 0.1
 
 
-def ready_site(live_server: Any, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(DashboardPage, "refresh_s", REFRESH_S)
+def ready_site(live_server: Any) -> str:
     User.objects.create_superuser("admin", password="secret")
     return live_server.url
 
@@ -102,11 +100,23 @@ def _english() -> tuple[set[str], set[str]]:
 
 def violations(page: Page) -> list[str]:
     """Return what axe-core reports about the page, of any impact."""
+    return [f"{one['id']}: {one['html']}" for one in run_axe(page, {"exclude": NOT_OURS})]
+
+
+#: In the page: runs axe-core, and returns of each violation what a test reports.
+RUN_AXE = """async ([context, options]) => {
+    if (!window.axe) loadAxe();
+    const { violations } = await axe.run(context, options);
+    return violations.map(({ id, help, impact, nodes }) => ({
+        id, help, impact, html: nodes.map((node) => node.html), targets: nodes.map((node) => node.target),
+    }));
+}"""
+
+
+def run_axe(page: Page, context: Any, rules: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Return the violations that axe-core finds in a context of the page, by these rules or all."""
     if problem := install_axe():
         skip_missing(f"accessibility cannot be checked: {problem}")
-    page.evaluate(AXE_SCRIPT.read_text() + ";0")
-    options = {"resultTypes": ["violations"], "preload": False}  # no rule that applies here reads stylesheets
-    found = page.evaluate(
-        "(args) => axe.run(...args).then(({ violations }) => violations)", [{"exclude": NOT_OURS}, options]
-    )
-    return [f"{one['id']}: {[node['html'] for node in one['nodes']]}" for one in found]
+    options: dict[str, Any] = {"resultTypes": ["violations"], "preload": False}  # no rule here reads stylesheets
+    found: list[dict[str, Any]] = page.evaluate(RUN_AXE, [context, options | ({"runOnly": rules} if rules else {})])
+    return found

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from django_redis_components.analytics import Events, Ranking, SignIns, roll_up_cohorts, roll_up_retention
 from django_redis_components.analytics.dates import site_date
-from tests.browser.support import ready_site, sign_in, violations
+from tests.browser.support import sign_in, violations
 from tests.support import Store
 
 pytestmark = pytest.mark.django_db
@@ -35,11 +34,6 @@ def ranking(redis_server: Store, catalogued: None) -> Ranking:
     for member in ("anna", "bert"):
         board.add(member, 7)
     return board
-
-
-@pytest.fixture
-def site(live_server: Any, redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> str:
-    return ready_site(live_server, monkeypatch)
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 1200), ("light", 320)])

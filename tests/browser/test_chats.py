@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import Complaints
 from tests.browser.market import fits, sign_in
+from tests.browser.windows import Complaints
 from tests.support import eventually
 from tests.support.demo import Demo, demo_environment
 from tests.support.processes import Children
@@ -185,7 +185,7 @@ def test_a_hidden_page_marks_nothing_as_read(join, demo, sale):
 
 
 def test_the_number_of_unread_messages_is_kept_current_without_reloading(open_page, join, demo):
-    seller, buyer = join(SELLER), open_page()
+    seller, buyer = join(SELLER), open_page(is_shared=False)
     buyer.clock.install()
     sign_in(buyer, demo, BUYER)
     link = buyer.get_by_role("navigation", name="Main").get_by_role("link", name="Chats")

@@ -15,8 +15,8 @@ import pytest
 from playwright.sync_api import Page
 
 from django_redis_components.dashboard.page import Page as DashboardPage
-from tests.browser.conftest import Complaints
 from tests.browser.support import HEIGHT, NARROW, WIDE, authenticate, faults, ready_site
+from tests.browser.windows import Complaints
 from tests.dashboard.action_pages import write_entries
 from tests.dashboard.urls_of_pages import ADMIN, confirmations, fill, pages
 from tests.support import Store
@@ -30,7 +30,7 @@ ERRORS = {"overview/?sort=nothing": 400, "queues/missing/": 404, "queues/%7Bmail
 
 @pytest.fixture
 def site(live_server: Any, redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> str:
-    site = ready_site(live_server, monkeypatch)
+    site = ready_site(live_server)
     monkeypatch.setattr(DashboardPage, "refresh_s", 60)
     return site
 

@@ -37,7 +37,7 @@ def shards(stores: Stores, settings: Any) -> Iterator[TwoShards]:
 
 @pytest.fixture
 def site(live_server: Any, shards: TwoShards, monkeypatch: pytest.MonkeyPatch) -> str:
-    return ready_site(live_server, monkeypatch)
+    return ready_site(live_server)
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
@@ -57,6 +57,7 @@ def test_pages_of_two_shards_are_accessible_and_not_too_wide(
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path
 
 
+@pytest.mark.usefixtures("refreshing")
 def test_open_overview_follows_the_outage_of_a_shard(site: str, shards: TwoShards, settings: Any, page: Page) -> None:
     in_both(settings)
     sign_in(page, site)
