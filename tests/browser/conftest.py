@@ -15,7 +15,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -30,8 +30,26 @@ from tests.support.demo import Demo, running_demo
 from tests.support.missing import skip_missing
 from tests.support.waiting import TIMEOUT_S
 
+#: Modules of tests that use the demo. One process runs all of them, and starts it once.
+WITH_DEMO = ("test_chats.py", "test_demo_dashboard.py", "test_market.py")
+
 #: Impacts that fail a test.
 GRAVE = ("serious", "critical")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With ``--dist loadfile``, give all modules with the demo to one process."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class DemoInOneProcess(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file: str = super()._split_scope(nodeid)
+            return "demo" if file.endswith(WITH_DEMO) else file
+
+    return DemoInOneProcess(config, log)
 
 
 @pytest.fixture(scope="session")
@@ -110,8 +128,8 @@ def refreshing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def check_axe() -> Callable[..., None]:
-    def check(page: Page, within: str = "html") -> None:
-        found = run_axe(page, within)
+    def check(page: Page, within: str = "html", rules: Sequence[str] = ()) -> None:
+        found = run_axe(page, within, rules)
         grave = [f"{one['id']}: {one['help']} {one['targets']}" for one in found if one["impact"] in GRAVE]
         assert grave == [], page.url
 
