@@ -2,8 +2,11 @@
 
 ===============  ==========================================================================================
 ``chromium``     the browser, one for the run
-``open_page``    ``open_page(scheme="dark", width=400)``: a page of a new, empty browser context
+``open_page``    ``open_page(scheme="dark", width=400)``: an empty page, without cookies, in a used window; with
+                 ``is_shared=False`` in a new one, for what nothing removes from a window, such as a clock
 ``page``         ``open_page()``
+``site``         the address of the tests' site
+``refreshing``   pages of the dashboard are refreshed all the time
 ``demo``         the example as ``manage.py demo`` runs it
 ``check_axe``    ``check_axe(page)``: axe-core finds nothing serious or critical
 ===============  ==========================================================================================
@@ -12,87 +15,41 @@
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.support.axe import AXE_SCRIPT, install_axe
+from django_redis_components.dashboard.page import Page as DashboardPage
+from tests.browser.support import REFRESH_S, ready_site, run_axe
+from tests.browser.windows import CHROMIUM, FLAGS, Complaints, Windows
+from tests.support import Store
+from tests.support.axe import install_axe
 from tests.support.demo import Demo, running_demo
 from tests.support.missing import skip_missing
 from tests.support.waiting import TIMEOUT_S
 
-#: Debian's browser. Playwright's own would have to be downloaded.
-CHROMIUM = Path(shutil.which("chromium") or "/usr/bin/chromium")
-
-#: Chromium's own user interface: each context would draw two pages of its address bar, which no test reads, for half of
-#: the processor time of a test, and keep a process for a next page.
-UNSEEN = ["WebUIOmniboxPopup", "WebUIOmniboxAimPopup", "WebUIOmniboxFullPopup", "SpareRendererForSitePerProcess"]
-
-#: What Playwright disables itself: Chromium obeys the last list only.
-DISABLED_BY_PLAYWRIGHT = [
-    "AvoidUnnecessaryBeforeUnloadCheckSync",
-    "DestroyProfileOnBrowserClose",
-    "HttpsUpgrades",
-    "HttpsFirstBalancedModeAutoEnable",
-    "LensOverlay",
-    "MediaRouter",
-    "PaintHolding",
-    "ThirdPartyStoragePartitioning",
-    "AvoidCorsURLLoaderRestartOnRedirect",
-    "OptimizationHints",
-    "NetworkTimeServiceQuerying",
-    "AimEnabled",
-    "PreconnectToSearch",
-]
-
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    f"--disable-features={','.join(DISABLED_BY_PLAYWRIGHT + UNSEEN)}",
-]
+#: Modules of tests that use the demo. One process runs all of them, and starts it once.
+WITH_DEMO = ("test_chats.py", "test_demo_dashboard.py", "test_market.py")
 
 #: Impacts that fail a test.
 GRAVE = ("serious", "critical")
 
-#: Console message of a browser about a response with this status.
-STATUS = "the server responded with a status of {}"
 
-#: Policy violations, reported by the browser itself.
-COLLECT_VIOLATIONS = """
-window.violations = [];
-document.addEventListener("securitypolicyviolation", (event) =>
-  window.violations.push(`${event.violatedDirective}: ${event.blockedURI} ${event.sourceFile || ""}`));
-"""
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With ``--dist loadfile``, give all modules with the demo to one process."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
 
+    class DemoInOneProcess(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file: str = super()._split_scope(nodeid)
+            return "demo" if file.endswith(WITH_DEMO) else file
 
-class Complaints:
-    """What a page's console and policy complained about, except for what the test expects."""
-
-    def __init__(self) -> None:
-        self.found: list[str] = []
-        self._expected: list[str] = []
-
-    def expect_status(self, status: int) -> None:
-        self._expected.append(STATUS.format(status))
-
-    def expect_offline(self) -> None:
-        self._expected.append("net::ERR_INTERNET_DISCONNECTED")
-
-    def on_console(self, message: ConsoleMessage) -> None:
-        if (message.location.get("url") or "").endswith("/favicon.ico"):
-            return  # which the browser asks for by itself, once
-        if message.type in ("error", "warning"):
-            self.found.append(f"{message.type}: {message.text} ({message.location.get('url')})")
-
-    def on_error(self, error: object) -> None:
-        self.found.append(f"uncaught: {error}")
-
-    def unexpected(self) -> list[str]:
-        return [text for text in self.found if not any(expected in text for expected in self._expected)]
+    return DemoInOneProcess(config, log)
 
 
 @pytest.fixture(scope="session")
@@ -109,6 +66,12 @@ def chromium() -> Iterator[Browser]:
     del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
 
 
+@pytest.fixture(scope="session")
+def windows(chromium: Browser) -> Windows:
+    install_axe()
+    return Windows(chromium)
+
+
 @pytest.fixture
 def complaints() -> Complaints:
     return Complaints()
@@ -116,30 +79,33 @@ def complaints() -> Complaints:
 
 @pytest.fixture
 def open_page(
-    chromium: Browser, complaints: Complaints, request: pytest.FixtureRequest
+    windows: Windows, complaints: Complaints, request: pytest.FixtureRequest
 ) -> Iterator[Callable[..., Page]]:
     """Opens pages; at the end of the test none of them may have complained."""
     if "site" in request.fixturenames:
         request.getfixturevalue("site")  # it ends after the pages, whose refresh would fail without it
-    contexts = []
+    failed = request.session.testsfailed
+    used = []
 
-    def opened(scheme: str = "light", width: int = 1200, height: int = 900, **options: object) -> Page:
-        context = chromium.new_context(
-            color_scheme=scheme, viewport={"width": width, "height": height}, **{"locale": "en-US", **options}
-        )
-        context.set_default_timeout(TIMEOUT_S * 1_000)
-        context.add_init_script(COLLECT_VIOLATIONS)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", complaints.on_console)
-        page.on("pageerror", complaints.on_error)
-        return page
+    def opened(
+        scheme: str = "light",
+        width: int = 1200,
+        height: int = 900,
+        *,
+        forced_colors: str = "none",
+        is_shared: bool = True,
+        **options: object,
+    ) -> Page:
+        window = windows.take({"locale": "en-US", **options}, is_shared=is_shared)
+        window.complaints = complaints
+        used.append(window)
+        window.look(scheme, forced_colors, width, height)
+        return window.page
 
     yield opened
-    for context in contexts:
-        for page in context.pages:
-            complaints.found += [f"policy: {text}" for text in page.evaluate("window.violations || []")]
-        context.close()
+    for window in used:
+        window.collect()
+        windows.give_back(window, is_usable=request.session.testsfailed == failed)
     assert complaints.unexpected() == []
 
 
@@ -149,21 +115,22 @@ def page(open_page: Callable[..., Page]) -> Page:
 
 
 @pytest.fixture
-def check_axe() -> Callable[..., None]:
-    problem = install_axe()
-    if problem:
-        skip_missing(f"accessibility cannot be checked: {problem}")
-    script = AXE_SCRIPT.read_text() + ";0"
+def site(live_server: Any, redis_server: Store) -> str:
+    """The address of the tests' site, with a superuser."""
+    return ready_site(live_server)
 
-    def check(page: Page, within: str = "html") -> None:
-        page.evaluate(script)
-        options = {"preload": within == "html"}  # of a part of a page of Django it would apply inline styles
-        found = page.evaluate("(args) => axe.run(...args).then((results) => results.violations)", [within, options])
-        grave = [
-            f"{one['id']}: {one['help']} {[node['target'] for node in one['nodes']]}"
-            for one in found
-            if one["impact"] in GRAVE
-        ]
+
+@pytest.fixture
+def refreshing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages of the dashboard are refreshed every tenth of a second."""
+    monkeypatch.setattr(DashboardPage, "refresh_s", REFRESH_S)
+
+
+@pytest.fixture
+def check_axe() -> Callable[..., None]:
+    def check(page: Page, within: str = "html", rules: Sequence[str] = ()) -> None:
+        found = run_axe(page, within, rules)
+        grave = [f"{one['id']}: {one['help']} {one['targets']}" for one in found if one["impact"] in GRAVE]
         assert grave == [], page.url
 
     return check

@@ -27,7 +27,7 @@ import redis
 from django.contrib.admin.utils import quote
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.browser.conftest import CHROMIUM, FLAGS
+from tests.browser.windows import CHROMIUM, FLAGS
 from tests.support.demo import PASSWORD, Demo, demo_environment, running_demo
 from tests.support.processes import ROOT
 from tests.support.waiting import eventually

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import Client
 from playwright.sync_api import Page
 
-from django_redis_components.dashboard.page import Page as DashboardPage
 from tests.dashboard.catalogue import CATALOGUE, entries
 from tests.dashboard.support import URL
 from tests.support import skip_missing
-from tests.support.axe import AXE_SCRIPT, install_axe
+from tests.support.axe import install_axe
 
 #: Markup of Django's admin, of which axe reports that links look like the text around them.
 NOT_OURS = [[".breadcrumbs"], ["#header"]]
 
+
+#: Rules of axe about colors and sizes. All others find the same in each look of the same elements.
+LOOK_RULES = ("color-contrast", "link-in-text-block", "scrollable-region-focusable")
+
+#: Rows of a table after as many that axe has seen: they have the same elements, and axe needs a second for a hundred.
+REPEATED = ["tbody > tr:nth-child(n + 16)"]
 
 #: Sizes of a screen.
 WIDE, NARROW, HEIGHT = 1280, 390, 844
@@ -29,8 +35,7 @@ WIDE, NARROW, HEIGHT = 1280, 390, 844
 REFRESH_S = 0.1
 
 
-def ready_site(live_server: Any, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(DashboardPage, "refresh_s", REFRESH_S)
+def ready_site(live_server: Any) -> str:
     User.objects.create_superuser("admin", password="secret")
     return live_server.url
 
@@ -58,13 +63,19 @@ LAYOUT = """() => [
 ].filter(Boolean)"""
 
 
-def faults(page: Page) -> list[str]:
-    """Return what is wrong with the open page: for axe, on a wide and a narrow screen, and in Chinese."""
+def faults(page: Page, *, resize_back: bool = True) -> list[str]:
+    """Return what is wrong with the open page: for axe, on a wide and a narrow screen, and in Chinese.
+
+    Args:
+        resize_back: otherwise axe sees the next page on the other screen, and each page takes half of the processor
+            time of its layout.
+    """
     found: list[str] = page.evaluate(LAYOUT) + violations(page)
     width = page.evaluate("innerWidth")
     page.set_viewport_size({"width": NARROW if width == WIDE else WIDE, "height": HEIGHT})
     found += page.evaluate(LAYOUT)
-    page.set_viewport_size({"width": width, "height": HEIGHT})
+    if resize_back:
+        page.set_viewport_size({"width": width, "height": HEIGHT})
     return found + (untranslated(page) if page.evaluate("document.documentElement.lang") == "zh-hans" else [])
 
 
@@ -100,13 +111,36 @@ def _english() -> tuple[set[str], set[str]]:
     return whole, parts
 
 
-def violations(page: Page) -> list[str]:
-    """Return what axe-core reports about the page, of any impact."""
+def violations(page: Page, rules: Sequence[str] = ()) -> list[str]:
+    """Return what axe-core reports about the page, of any impact, by these rules or all."""
+    return [f"{one['id']}: {one['html']}" for one in run_axe(page, {"exclude": [*NOT_OURS, REPEATED]}, rules)]
+
+
+#: In the page: runs axe-core, and returns of each violation what a test reports.
+RUN_AXE = """async ([context, options]) => {
+    if (!window.axe) loadAxe();
+    const { violations } = await axe.run(context, options);
+    return violations.map(({ id, help, impact, nodes }) => ({
+        id, help, impact, html: nodes.map((node) => node.html), targets: nodes.map((node) => node.target),
+    }));
+}"""
+
+
+@contextmanager
+def another_look(page: Page, scheme: str = "dark", width: int = NARROW) -> Iterator[None]:
+    """Show the open page in other colors and on a narrow screen: the elements that a test has checked."""
+    size = page.viewport_size
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    page.set_viewport_size({"width": width, "height": HEIGHT})
+    yield
+    page.set_viewport_size(size or {"width": WIDE, "height": HEIGHT})
+    page.emulate_media(color_scheme="light")
+
+
+def run_axe(page: Page, context: Any, rules: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Return the violations that axe-core finds in a context of the page, by these rules or all."""
     if problem := install_axe():
         skip_missing(f"accessibility cannot be checked: {problem}")
-    page.evaluate(AXE_SCRIPT.read_text() + ";0")
-    options = {"resultTypes": ["violations"], "preload": False}  # no rule that applies here reads stylesheets
-    found = page.evaluate(
-        "(args) => axe.run(...args).then(({ violations }) => violations)", [{"exclude": NOT_OURS}, options]
-    )
-    return [f"{one['id']}: {[node['html'] for node in one['nodes']]}" for one in found]
+    options: dict[str, Any] = {"resultTypes": ["violations"], "preload": False}  # no rule here reads stylesheets
+    found: list[dict[str, Any]] = page.evaluate(RUN_AXE, [context, options | ({"runOnly": rules} if rules else {})])
+    return found

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from django_redis_components.analytics import Events, Ranking, SignIns, roll_up_cohorts, roll_up_retention
 from django_redis_components.analytics.dates import site_date
-from tests.browser.support import ready_site, sign_in, violations
+from tests.browser.support import LAYOUT, LOOK_RULES, another_look, sign_in, violations
 from tests.support import Store
 
 pytestmark = pytest.mark.django_db
@@ -37,16 +35,7 @@ def ranking(redis_server: Store, catalogued: None) -> Ranking:
     return board
 
 
-@pytest.fixture
-def site(live_server: Any, redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> str:
-    return ready_site(live_server, monkeypatch)
-
-
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 1200), ("light", 320)])
-def test_page_is_accessible(
-    open_page: Callable[..., Page], site: str, ranking: Ranking, scheme: str, width: int
-) -> None:
-    page = open_page(scheme=scheme, width=width)
+def test_page_is_accessible(page: Page, site: str, ranking: Ranking) -> None:
     sign_in(page, site, ANALYTICS)
 
     page.get_by_label("User", exact=True).fill("7")
@@ -57,4 +46,8 @@ def test_page_is_accessible(
     expect(page.get_by_role("table", name="Users of signup by day")).to_be_visible()
     expect(page.get_by_role("table", name="quiz · all time")).to_be_visible()
     assert violations(page) == []
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.evaluate(LAYOUT) == []
+    for scheme, width in (("dark", 1200), ("light", 320)):
+        with another_look(page, scheme, width):
+            assert violations(page, LOOK_RULES) == [], (scheme, width)
+            assert page.evaluate(LAYOUT) == [], (scheme, width)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from django_redis_components.autocomplete import register, unregister
 from tests.autocomplete.field_pages import ByLetter, Groups
+from tests.browser.support import LOOK_RULES
 from tests.support import Store, eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -286,27 +288,31 @@ def test_without_javascript_chosen_entries_are_check_boxes(
     assert send(page)["groups"] == ["Artists"]
 
 
-@pytest.mark.parametrize("look", [{"scheme": "light"}, {"scheme": "dark"}, {"forced_colors": "active"}, {"width": 320}])
 @pytest.mark.parametrize("language", ["en", "ar"])
 def test_fields_are_accessible_in_each_look(
-    open_page: Callable[..., Page],
-    site: str,
-    check_axe: Callable[..., None],
-    look: dict[str, Any],
-    language: str,
+    page: Page, site: str, check_axe: Callable[..., None], language: str
 ) -> None:
-    page = open_page(**look)
     speak(page, language, site)
     page.goto(site)
     assert page.evaluate("document.documentElement.dir") == ("rtl" if language == "ar" else "ltr")
     choose(page, "Groups:", "edi", "Editors")
     choose(page, "Groups:", "مؤل", "مؤلفون")
 
+    open_and_check(page, language, check_axe)
+    for media, width in (({"color_scheme": "dark"}, 1200), ({"forced_colors": "active"}, 1200), ({}, 320)):
+        page.emulate_media(**{"color_scheme": "light", "forced_colors": "none", **media})
+        page.set_viewport_size({"width": width, "height": 900})
+        page.get_by_role("combobox", name="Groups:").fill("")
+        expect(suggestions(page)).to_have_count(0)
+        open_and_check(page, language, partial(check_axe, rules=LOOK_RULES))
+
+
+def open_and_check(page: Page, language: str, check: Callable[[Page], None]) -> None:
     page.get_by_role("combobox", name="Groups:").press_sequentially("a")
     expect(suggestions(page)).to_have_count(2)
     page.keyboard.press("ArrowDown")
 
-    check_axe(page)
+    check(page)
     popup, field = page.locator(".drc-popup:visible").bounding_box(), page.locator("#id_groups").bounding_box()
     assert popup
     assert field
@@ -318,21 +324,14 @@ def test_fields_are_accessible_in_each_look(
     assert outline == "solid"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("language", ["en", "ar"])
 def test_admin_saves_what_was_chosen(
-    open_page: Callable[..., Page],
-    site: str,
-    groups: dict[str, Group],
-    check_axe: Callable[..., None],
-    scheme: str,
-    language: str,
+    page: Page, site: str, groups: dict[str, Group], check_axe: Callable[..., None], language: str
 ) -> None:
     root = User.objects.create_superuser("root", password="x")
     root.groups.add(groups["Authors"])
     client = Client()
     client.force_login(root)
-    page = open_page(scheme=scheme)
     speak(page, language, site)
     page.context.add_cookies([{"name": "sessionid", "value": client.cookies["sessionid"].value, "url": site}])
     page.goto(f"{site}/admin/auth/user/{root.pk}/change/")
@@ -343,6 +342,8 @@ def test_admin_saves_what_was_chosen(
     expect(suggestions(page).filter(has_text="Editors")).to_be_visible()
     page.keyboard.press("ArrowDown")
     check_axe(page, ".drc-autocomplete")
+    page.emulate_media(color_scheme="dark")
+    check_axe(page, ".drc-autocomplete", LOOK_RULES)
     page.keyboard.press("Enter")
     page.get_by_role("button", name="Remove Authors").click()
     page.locator("[name=_continue]").click()
@@ -350,10 +351,12 @@ def test_admin_saves_what_was_chosen(
     expect(page.locator(".messagelist .success")).to_be_visible()
     assert chips(page) == ["Editors"]
     assert list(root.groups.all()) == [groups["Editors"]]
-    colors = page.locator("#id_groups").evaluate(
-        "one => [getComputedStyle(one).color, getComputedStyle(one).backgroundColor]"
-    )
-    assert colors[0] != colors[1]
+    for scheme in ("dark", "light"):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        colors = page.locator("#id_groups").evaluate(
+            "one => [getComputedStyle(one).color, getComputedStyle(one).backgroundColor]"
+        )
+        assert colors[0] != colors[1]
 
 
 def test_added_row_of_an_admin_inline_depends_on_its_own_field(page: Page, site: str) -> None:

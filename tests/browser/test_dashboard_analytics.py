@@ -33,7 +33,7 @@ ANALYTICS = "/admin/django_redis_components/analytics/"
 def site(
     live_server: Any, redis_server: Store, settings: Any, monkeypatch: pytest.MonkeyPatch, catalogued: None
 ) -> Iterator[str]:
-    address = ready_site(live_server, monkeypatch)
+    address = ready_site(live_server)
     today = site_date()
     for ago in range(10):
         UniqueVisitors("default").add(*range(ago + 5), at=today - timedelta(days=ago))
@@ -119,6 +119,7 @@ def test_csv_is_a_download(site: str, open_page: Callable[..., Page]) -> None:
     assert download.value.path().read_text().startswith("panel,item,count,count_before")
 
 
+@pytest.mark.usefixtures("refreshing")
 def test_countries_have_names_that_survive_a_refresh(
     site: str, open_page: Callable[..., Page], redis_server: Store
 ) -> None:

@@ -9,15 +9,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from django_redis_components.taskqueue import get_queue
-from tests.browser.support import authenticate, ready_site, violations
+from tests.browser.support import authenticate, violations
 from tests.dashboard.failure_pages import FAILURES
 from tests.dashboard.support import fail_with, group_of
 from tests.support import Store
-
-
-@pytest.fixture
-def site(live_server: Any, redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> str:
-    return ready_site(live_server, monkeypatch)
 
 
 def fill() -> None:

@@ -10,15 +10,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.support import authenticate, ready_site, sign_in, violations
+from tests.browser.support import authenticate, sign_in, violations
 from tests.dashboard.support import URL, now_ms, write_poller, write_queue
 from tests.support import Store
 from tests.taskqueue.support import base_key
-
-
-@pytest.fixture
-def site(live_server: Any, redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> str:
-    return ready_site(live_server, monkeypatch)
 
 
 def fill(store: Store) -> None:
@@ -64,6 +59,7 @@ def test_history_is_accessible_and_fits(
         expect(page.locator(".drc-history svg.drc-chart")).to_have_count(4)
 
 
+@pytest.mark.usefixtures("refreshing")
 def test_range_is_chosen_by_the_keyboard_and_kept_by_a_refresh(
     site: str, redis_server: Store, open_page: Callable[..., Page]
 ) -> None:

@@ -27,7 +27,7 @@ ADMIN = URL.removesuffix("overview/")
 
 @pytest.fixture
 def site(live_server: Any, redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> str:
-    site = ready_site(live_server, monkeypatch)
+    site = ready_site(live_server)
     monkeypatch.setattr(DashboardPage, "refresh_s", 60)
     return site
 

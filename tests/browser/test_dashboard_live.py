@@ -19,7 +19,7 @@ from tests.support import Store
 def site(live_server: Any, redis_server: Store, settings: Any, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(flushing, "FLUSH_S", 3_600.0)
     record_events(settings)
-    return ready_site(live_server, monkeypatch)
+    return ready_site(live_server)
 
 
 def fill() -> None:
@@ -56,6 +56,7 @@ def test_page_is_accessible(scheme: str, width: int, language: str, site: str, o
     assert page.locator("[data-drc-key]").count() == 12
 
 
+@pytest.mark.usefixtures("refreshing")
 def test_new_events_appear_above_a_focused_row(site: str, page: Page) -> None:
     fill()
     sign_in(page, site, LIVE)
@@ -70,8 +71,10 @@ def test_new_events_appear_above_a_focused_row(site: str, page: Page) -> None:
     expect(receipt).to_be_focused()
 
 
-def test_rows_do_not_move_while_the_pointer_is_on_a_link(site: str, page: Page) -> None:
+@pytest.mark.usefixtures("refreshing")
+def test_rows_do_not_move_while_the_pointer_is_on_a_link(site: str, open_page: Callable[..., Page]) -> None:
     fill()
+    page = open_page(is_shared=False)
     authenticate(page, site)
     page.clock.install()
     page.goto(site + LIVE)
@@ -88,6 +91,7 @@ def test_rows_do_not_move_while_the_pointer_is_on_a_link(site: str, page: Page) 
     expect(page.locator("[data-drc-key]").first).to_contain_text("shop.tasks.newest")
 
 
+@pytest.mark.usefixtures("refreshing")
 def test_first_event_replaces_the_empty_page_and_old_rows_leave(site: str, redis_server: Store, page: Page) -> None:
     sign_in(page, site, LIVE)
     expect(page.locator(".drc-empty")).to_be_visible()

@@ -16,8 +16,8 @@ from django_redis_components.ratelimits import RateLimit
 from django_redis_components.ratelimits.hit_counts import COUNTER
 from django_redis_components.semaphores import Semaphore
 from django_redis_components.taskqueue import Schedules, chain, group
-from tests.browser.conftest import Complaints
-from tests.browser.support import authenticate, ready_site, sign_in, violations
+from tests.browser.support import authenticate, sign_in, violations
+from tests.browser.windows import Complaints
 from tests.dashboard.action_pages import ACTIONS, write_entries
 from tests.dashboard.addresses import LIMITS, SCHEDULES
 from tests.dashboard.flow_pages import url_of as flow_url
@@ -27,11 +27,6 @@ from tests.dashboard.support import URL, hit_recorded, work_off_in_a_thread
 from tests.ratelimits.support import count_hits
 from tests.support import Store
 from tests.taskqueue.tasks import add, fail, note
-
-
-@pytest.fixture
-def site(live_server: Any, redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> str:
-    return ready_site(live_server, monkeypatch)
 
 
 def hold(store: Store) -> Lock:
@@ -135,6 +130,7 @@ def test_a_lock_is_released_without_javascript_and_with_the_keyboard(
     assert Lock("stock:42").inspect().holder == "waiter"
 
 
+@pytest.mark.usefixtures("refreshing")
 def test_held_names_are_updated_in_place_and_typed_text_stays(site: str, redis_server: Store, page: Page) -> None:
     sign_in(page, site, LOCKS)
     expect(page.locator("[data-drc-live=held]")).to_contain_text("No locks or semaphores are held.")

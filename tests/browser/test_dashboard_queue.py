@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from django_redis_components.taskqueue import get_queue
-from tests.browser.support import authenticate, ready_site, sign_in, violations
+from tests.browser.support import authenticate, sign_in, violations
 from tests.dashboard.queue_pages import url_of
 from tests.dashboard.support import settle_tasks
 from tests.support import Store, eventually
@@ -28,11 +28,6 @@ in_two_schemes = pytest.mark.parametrize(
     ],
     ids=["light", "dark, narrow and right to left"],
 )
-
-
-@pytest.fixture
-def site(live_server: Any, redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> str:
-    return ready_site(live_server, monkeypatch)
 
 
 def fill() -> None:
@@ -81,6 +76,7 @@ def test_finished_tasks_and_one_whose_result_has_expired_are_accessible(
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.usefixtures("refreshing")
 def test_a_refresh_changes_neither_ticked_rows_nor_filters(
     site: str, redis_server: Store, open_page: Callable[..., Page]
 ) -> None:

@@ -9,7 +9,17 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from django_redis_components.testing import drain
-from tests.browser.support import authenticate, ready_site, sign_in, violations
+from tests.browser.support import (
+    HEIGHT,
+    LAYOUT,
+    LOOK_RULES,
+    WIDE,
+    another_look,
+    authenticate,
+    ready_site,
+    sign_in,
+    violations,
+)
 from tests.support.stores import Stores
 from tests.taskqueue.shards.support import TwoShards, in_both, two_servers
 from tests.taskqueue.tasks import fail
@@ -37,26 +47,29 @@ def shards(stores: Stores, settings: Any) -> Iterator[TwoShards]:
 
 @pytest.fixture
 def site(live_server: Any, shards: TwoShards, monkeypatch: pytest.MonkeyPatch) -> str:
-    return ready_site(live_server, monkeypatch)
+    return ready_site(live_server)
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
 def test_pages_of_two_shards_are_accessible_and_not_too_wide(
-    scheme: str, width: int, site: str, shards: TwoShards, settings: Any, open_page: Callable[..., Page]
+    site: str, shards: TwoShards, settings: Any, open_page: Callable[..., Page]
 ) -> None:
     fail.using(queue_name="mail", max_attempts=1).enqueue()
     drain("mail", raise_errors=False)
     in_both(settings)
-    page = open_page(scheme, width)
+    page = open_page("light", WIDE, HEIGHT)
     authenticate(page, site)
 
     for path in PAGES:
         page.goto(f"{site}{START}/{path.rstrip('/') + ('' if '?' in path else '/')}")
         expect(page.locator("nav[aria-label=Shards]")).to_be_visible()
         assert violations(page) == []
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+        assert page.evaluate(LAYOUT) == [], path
+        with another_look(page):
+            assert violations(page, LOOK_RULES) == [], path
+            assert page.evaluate(LAYOUT) == [], path
 
 
+@pytest.mark.usefixtures("refreshing")
 def test_open_overview_follows_the_outage_of_a_shard(site: str, shards: TwoShards, settings: Any, page: Page) -> None:
     in_both(settings)
     sign_in(page, site)

@@ -34,7 +34,7 @@ def site(live_server: Any, redis_server: Store, monkeypatch: pytest.MonkeyPatch)
     redis_server.raw.zadd(base_key(redis_server, "versions"), {worker: now - 5_000})
     hosts = {f"worker-{number}.eu.example.com:aa.{number}": now for number in range(4)}
     redis_server.raw.zadd(base_key(redis_server, "workers"), hosts)
-    return ready_site(live_server, monkeypatch)
+    return ready_site(live_server)
 
 
 @pytest.mark.parametrize(

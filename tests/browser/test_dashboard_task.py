@@ -6,22 +6,16 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from django.contrib.admin.utils import quote
 from playwright.sync_api import Page, expect
 
 from django_redis_components.taskqueue import TaskResult, chain, group
-from tests.browser.support import ready_site, sign_in, violations
+from tests.browser.support import sign_in, violations
 from tests.dashboard.flow_pages import url_of as url_of_flow
 from tests.dashboard.support import settle_tasks, write_worker
 from tests.dashboard.task_pages import TASKS, url_of
 from tests.support import Store
 from tests.taskqueue.tasks import echo, note
-
-
-@pytest.fixture
-def site(live_server: Any, redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> str:
-    return ready_site(live_server, monkeypatch)
 
 
 def enqueue_retried(store: Store) -> TaskResult[Any]:

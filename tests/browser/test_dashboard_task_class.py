@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
-from typing import Any
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from django_redis_components.taskqueue import Schedules
 from django_redis_components.taskqueue.store.job import Ack
-from tests.browser.support import authenticate, ready_site, sign_in, violations
+from tests.browser.support import authenticate, sign_in, violations
 from tests.dashboard.support import URL, fail_with, now_ms, write_hour, write_worker
 from tests.dashboard.task_pages import url_of
 from tests.support import Store
@@ -20,11 +18,6 @@ from tests.taskqueue.support import base_key, new_fetcher, settle_now
 from tests.taskqueue.tasks import note
 
 CLASS = f"/admin/django_redis_components/taskclass/{note.name}/"
-
-
-@pytest.fixture
-def site(live_server: Any, redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> str:
-    return ready_site(live_server, monkeypatch)
 
 
 def fill(store: Store) -> str:

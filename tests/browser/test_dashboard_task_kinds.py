@@ -14,7 +14,7 @@ from playwright.sync_api import Page, expect
 
 from django_redis_components.contrib.outbox.models import OutboxEntry
 from django_redis_components.taskqueue import chain, get_queue, group
-from tests.browser.support import HEIGHT, NARROW, WIDE, authenticate, faults, ready_site, sign_in
+from tests.browser.support import HEIGHT, NARROW, WIDE, authenticate, faults, sign_in
 from tests.contrib.outbox.support import installed_outbox, nothing_is_sent, outbox_table
 from tests.dashboard.flow_pages import url_of as url_of_flow
 from tests.dashboard.queue_pages import url_of as url_of_queue
@@ -30,11 +30,6 @@ from tests.taskqueue.tasks import add, fail, note, use_context
 DEFAULT = url_of_queue("default")
 #: Texts of the cells of a table that are cut.
 CUT = "(cells) => cells.filter((each) => each.scrollWidth > each.clientWidth).map((each) => each.textContent)"
-
-
-@pytest.fixture
-def site(live_server: Any, redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> str:
-    return ready_site(live_server, monkeypatch)
 
 
 def test_groups_are_shown_whole_and_paused_with_the_keyboard(site: str, open_page: Callable[..., Page]) -> None:

@@ -8,17 +8,12 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.support import authenticate, ready_site, sign_in, violations
+from tests.browser.support import authenticate, sign_in, violations
 from tests.dashboard.support import fail_with
 from tests.support import Store
 from tests.taskqueue.tasks import note
 
 SEARCH = "/admin/django_redis_components/tasksearch/"
-
-
-@pytest.fixture
-def site(live_server: Any, redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> str:
-    return ready_site(live_server, monkeypatch)
 
 
 @pytest.mark.parametrize(

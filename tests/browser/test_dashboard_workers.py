@@ -8,15 +8,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.support import ready_site, sign_in, violations
+from tests.browser.support import sign_in, violations
 from tests.dashboard.support import write_worker
 from tests.dashboard.worker_pages import REPORT, WORKERS, fill, waiting
 from tests.support import Store
-
-
-@pytest.fixture
-def site(live_server: Any, redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> str:
-    return ready_site(live_server, monkeypatch)
 
 
 @pytest.mark.parametrize(
@@ -89,6 +84,7 @@ def test_a_pool_is_changed_by_an_accessible_form(
     assert waiting() == {"app-1:aa": "pool", "app-2:bb": "pool"}
 
 
+@pytest.mark.usefixtures("refreshing")
 def test_fifty_processes_are_a_line_each_and_details_stay_open(
     site: str, redis_server: Store, open_page: Callable[..., Page]
 ) -> None:

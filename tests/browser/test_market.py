@@ -7,7 +7,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.market import fits, sign_in
+from tests.browser.market import authenticate, fits, sign_in
+from tests.browser.support import LOOK_RULES, another_look
 from tests.support import eventually
 
 #: Seconds within which a rush must be over.
@@ -35,8 +36,8 @@ def test_a_visitor_buys_an_item_and_the_mail_appears(page, demo):
 
 def test_the_second_buyer_sees_that_the_item_is_sold(open_page, demo, complaints, check_axe):
     first, second = open_page(), open_page()
-    sign_in(first, demo, "zola")
-    sign_in(second, demo, "weiss")
+    authenticate(first, demo, "zola")
+    authenticate(second, demo, "weiss")
     for page in (first, second):
         page.goto(f"{demo.base}/")
         page.get_by_role("link", name="Map of the drowned quarter").click()
@@ -54,7 +55,7 @@ def test_the_second_buyer_sees_that_the_item_is_sold(open_page, demo, complaints
 
 @pytest.mark.parametrize(("typed", "name"), [("张", "张三"), ("emi", "Émile Zola"), ("luk", "Łukasz Wiśniewski")])
 def test_the_keyboard_alone_completes_a_name_and_sends_the_letter(page, demo, typed, name):
-    sign_in(page, demo, "kitano")
+    authenticate(page, demo, "kitano")
     page.goto(f"{demo.base}/write/")
     page.get_by_role("combobox", name="To:", exact=True).focus()
 
@@ -75,7 +76,7 @@ def test_the_keyboard_alone_completes_a_name_and_sends_the_letter(page, demo, ty
 
 
 def test_the_latest_recipient_is_suggested_first(page, demo):
-    sign_in(page, demo, "papadaki")
+    authenticate(page, demo, "papadaki")
     page.goto(f"{demo.base}/write/")
     page.get_by_label("To:", exact=True).fill("Hans Ørsted")
     page.get_by_label("Letter").fill("About the compass.")
@@ -89,7 +90,7 @@ def test_the_latest_recipient_is_suggested_first(page, demo):
 
 
 def test_an_unknown_name_shows_an_error_beside_the_field(page, demo):
-    sign_in(page, demo, "papadaki")
+    authenticate(page, demo, "papadaki")
     page.goto(f"{demo.base}/write/")
     page.get_by_label("To:", exact=True).fill("Nobody At All")
     page.get_by_label("Letter").fill("Hello?")
@@ -113,25 +114,27 @@ def test_the_skip_link_comes_first_and_focus_is_visible(page, demo):
     assert outline == "solid"
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 360)])
-def test_every_page_is_accessible_and_does_not_scroll_sideways(open_page, demo, check_axe, scheme, width):
-    page = open_page(scheme, width)
+def test_every_page_is_accessible_and_does_not_scroll_sideways(page, demo, check_axe):
+    def check(path):
+        page.goto(demo.base + path)
+        check_axe(page)
+        assert fits(page), path
+        with another_look(page, width=360):
+            check_axe(page, rules=LOOK_RULES)
+            assert fits(page), path
+
     for path in OPEN_PAGES:
-        page.goto(demo.base + path)
-        check_axe(page)
-        assert fits(page), path
-    sign_in(page, demo, "zhangsan")
+        check(path)
+    authenticate(page, demo, "zhangsan")
     for path in MEMBERS_PAGES:
-        page.goto(demo.base + path)
-        check_axe(page)
-        assert fits(page), path
+        check(path)
 
 
-def test_colors_follow_the_system_theme(open_page, demo):
+def test_colors_follow_the_system_theme(page, demo):
     shades = {}
+    page.goto(f"{demo.base}/")
     for scheme in ("light", "dark"):
-        page = open_page(scheme)
-        page.goto(f"{demo.base}/")
+        page.emulate_media(color_scheme=scheme)
         color = page.evaluate("getComputedStyle(document.body).backgroundColor")
         shades[scheme] = sum(map(int, re.findall(r"\d+", color)[:3]))
 
@@ -175,7 +178,7 @@ def test_the_rush_works_without_javascript(open_page, demo):
 
 
 def test_a_letter_is_sent_to_several_members_that_are_chosen_by_the_keyboard(page, demo, check_axe):
-    sign_in(page, demo, "kitano")
+    authenticate(page, demo, "kitano")
     page.goto(f"{demo.base}/write/")
     page.get_by_label("To:", exact=True).fill("Émile Zola")
     copies = page.get_by_role("combobox", name="Copy to:")
@@ -211,7 +214,7 @@ def test_a_letter_is_sent_to_several_members_that_are_chosen_by_the_keyboard(pag
 def test_the_seller_of_an_item_is_chosen_in_the_admin(open_page, demo, check_axe):
     for scheme, width in (("light", 1200), ("dark", 360)):
         page = open_page(scheme, width)
-        sign_in(page, demo, "admin")
+        authenticate(page, demo, "admin")
         page.goto(f"{demo.base}/admin/market/item/1/change/")
         seller = page.get_by_role("combobox", name="Seller:")
         expect(seller).not_to_have_value("")

@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from django_redis_components.analytics import SignIns
+from tests.browser.support import LAYOUT, LOOK_RULES, another_look
 from tests.support import Store
 
 
@@ -23,28 +24,31 @@ def site(redis_server: Store, settings: Any, live_server: Any) -> str:
     return url
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 1200), ("light", 320)])
-def test_calendar_is_accessible(
-    open_page: Callable[..., Page], site: str, check_axe: Callable[[Page], None], scheme: str, width: int
-) -> None:
-    page = open_page(scheme=scheme, width=width)
+def test_calendar_is_accessible(page: Page, site: str, check_axe: Callable[..., None]) -> None:
+    def check() -> None:
+        check_axe(page)
+        assert page.evaluate(LAYOUT) == []
+        for scheme, width in (("dark", 1200), ("light", 320)):
+            with another_look(page, scheme, width):
+                check_axe(page, rules=LOOK_RULES)
+                assert page.evaluate(LAYOUT) == [], (scheme, width)
+
     page.goto(site)
 
     image = page.get_by_role("img", name="Sign-ins of 2025")
     expect(image).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    check_axe(page)
+    check()
     page.get_by_text("Show data").click()
     table = page.get_by_role("table", name="Sign-ins of 2025")
     expect(table.get_by_role("row", name="January 2 1–2")).to_be_visible()
-    check_axe(page)
+    check()
 
 
-def test_days_with_and_without_a_sign_in_differ(open_page: Callable[..., Page], site: str) -> None:
+def test_days_with_and_without_a_sign_in_differ(page: Page, site: str) -> None:
+    page.goto(site)
+
     for scheme in ("light", "dark"):
-        page = open_page(scheme=scheme)
-        page.goto(site)
-
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
         fill = "one => getComputedStyle(one).fill"
         on = page.locator(".drc-day-on").first.evaluate(fill)
         off = page.locator(".drc-day-off").first.evaluate(fill)
