@@ -67,6 +67,7 @@ retry                     what is sent again after an error
 slot_migration            Cluster slots that are being moved
 server                    the server's version; errors with the server and the setting in them
 exceptions                errors of connections, which are also redis-py's
+base_connection           what the two kinds of connections share: errors, the limit of a wait
 transport                 connections to one node, with and without an event loop
 shared_connections        the pool of requests of an event loop: few connections for all coroutines
 multiplexed_connection    one of them: writes joined, replies in order
