@@ -97,13 +97,19 @@ class Task(Generic[P, R, V]):
 
     func: Callable[P, R]
     name: str
-    #: Those of the decorator and of `using`; for others the defaults of the package. :meta private:
+    #: Those of the decorator and of `using`; for others the defaults of the package.
+    #:
+    #: :meta private:
     declared_options: TaskOptions
-    #: Names of the options that the decorator or `using` has set. :meta private:
+    #: Names of the options that the decorator or `using` has set.
+    #:
+    #: :meta private:
     declared: frozenset[str] = frozenset()
     aliases: tuple[str, ...] = ()
     connection: str = "default"
-    #: Names of the options that were set by `using`. :meta private:
+    #: Names of the options that were set by `using`.
+    #:
+    #: :meta private:
     overrides: frozenset[str] = frozenset()
     takes_context: bool = False
     #: What `options` returns, and the generation of the settings that it was made from.

@@ -68,12 +68,17 @@ class _BasePipe:
     command_stack: list[Any]
     response_callbacks: Any
 
-    #: The Cluster slot of the watched keys; 0 without Cluster. :meta private:
+    #: The Cluster slot of the watched keys; 0 without Cluster.
+    #:
+    #: :meta private:
     slot: int = 0
     #: The error after which the keys are no longer watched or a reply is outstanding: the connection must be closed.
+    #:
     #: :meta private:
     lost: BaseException | None = None
-    #: Whether the function has returned: the pipe must not use the connection any more. :meta private:
+    #: Whether the function has returned: the pipe must not use the connection any more.
+    #:
+    #: :meta private:
     is_closed: bool = False
 
     def queued_commands(self) -> list[CommandArgs]:

@@ -1,7 +1,7 @@
 """Write docs/api.md: every public name with its signature, on one page.
 
-Members whose docstring, or comment, says ``:meta private:`` are for other modules of the package: neither this page nor
-the reference, which Sphinx writes, shows them.
+Members whose docstring, or comment, ends with ``:meta private:`` are for other modules of the package: neither this
+page nor the reference, which Sphinx writes, shows them.
 
 Usage: python docs/_extensions/public_api.py [--check]
 """

@@ -11,11 +11,11 @@ import pytest
 
 from tests.architecture.sources import PACKAGE, modules
 
-#: Modules whose public names are checked: the root of each component.
+#: Modules whose async names must have a sync twin: the root of each component.
 PUBLIC = [
     f"{PACKAGE}.{name}"
     for name in (
-        "aggregation", "analytics", "autocomplete", "bloom", "expiry", "files", "locks", "messaging",
+        "aggregation", "analytics", "autocomplete", "bloom", "expiry", "files", "geoip", "locks", "messaging",
         "ratelimits", "search", "semaphores", "taskqueue", "transactions",
     )
 ]  # fmt: skip
@@ -23,13 +23,14 @@ PUBLIC = [
 #: Classes whose async methods are named as redis-py's: the same function takes the sync and the async pipe.
 NAMED_AS_REDIS_PY = {"AsyncPipe"}
 
+#: Parts of names of modules without twins: the client is generated, and adapters have the names of their frameworks.
+WITHOUT_TWINS = ("._sync", "._async", ".contrib.")
+
 
 def pairs() -> Iterator[tuple[str, Any, Any]]:
     """Yield the path, the sync function and the async one of each pair of the package."""
     for module in modules():
-        if module.name.startswith(f"{PACKAGE}.dashboard") or "_sync" in module.name or "_async" in module.name:
-            continue
-        if not module.name.startswith(tuple(PUBLIC)):
+        if any(part in module.name for part in WITHOUT_TWINS):
             continue
         yield from _pairs_in(module.name, vars(importlib.import_module(module.name)), module.name)
 
@@ -37,7 +38,7 @@ def pairs() -> Iterator[tuple[str, Any, Any]]:
 def _pairs_in(path: str, names: dict[str, Any], home: str) -> Iterator[tuple[str, Any, Any]]:
     for name, member in names.items():
         function = getattr(member, "__func__", member)
-        if name.startswith("_") or getattr(function, "__module__", home) != home:
+        if name.startswith(("_", "sync_")) or getattr(function, "__module__", home) != home:
             continue
         if inspect.isclass(member):
             yield from _pairs_in(f"{path}.{name}", dict(vars(member)), home)
