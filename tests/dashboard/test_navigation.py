@@ -123,8 +123,8 @@ def test_page_of_queues_counts_failures_in_what_it_has_read(redis_server: Store,
     cost = viewer.get(QUEUES, {"format": "json"}).json()["cost"]
 
     assert tabs_of(viewer, QUEUES) == {"Queues": ("page", ""), "Failures": ("", "5"), "Workers": ("", "1 lost")}
-    # Depths, workers, poller, INFO; then a listing of errors for each queue, reports and metrics.
-    assert (cost["commands"], cost["round_trips"]) == (4 + 4, 2)
+    # Depths, workers, poller, INFO, two about packed minutes; then errors of each queue, reports and metrics.
+    assert (cost["commands"], cost["round_trips"]) == (6 + 4, 2)
 
 
 def test_page_of_too_many_queues_says_that_failures_are_counted_in_part(

@@ -83,6 +83,8 @@ KINDS: dict[str, tuple[str, float | None]] = {
     "q:<queue>:errors": (r"q:\w+:errors", FAILED_TTL_S),
     "q:<queue>:error:<print>": (r"q:\w+:error:[0-9a-f]{16}", FAILED_TTL_S),
     "rollup": (r"rollup(:\d+)?", 337 * 3_600),
+    "packed_minutes:<number>": (r"packed_minutes:\d+", 72 * 60),
+    "packed": (r"packed", 337 * 3_600),
     "history:<minutes>:<number>": (r"history:(1|10|60|1440):\d+", 92 * 86_400),
     "q:<queue>:purged_at": (r"q:\w+:purged_at", 7 * 86_400),
     "u:<digest>": (r"u:[\w-]{22}", None),

@@ -38,8 +38,8 @@ pytestmark = pytest.mark.django_db
 START = "/admin/django_redis_components"
 #: Commands and round trips of the pages of a site with one shard, one queue and one failed task.
 COSTS = {
-    "overview": (13, 2),
-    "queues": (6, 2),
+    "overview": (15, 2),
+    "queues": (8, 2),
     "worker": (2, 1),
     "failure": (5, 2),
     "tasksearch": (6, 1),
