@@ -124,6 +124,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     at its first run would take another test's run for it.
     """
     translation.deactivate()
+    _indexes_before.clear()
+    _indexes_before.update(widgets.used_indexes)
     if (tasks := sys.modules.get("tests.taskqueue.tasks")) is not None:
         tasks.recorded.clear()
     if item.get_closest_marker("django_db") is None:
@@ -191,16 +193,51 @@ def _unmeasured() -> Iterator[None]:
         threading.settrace(before)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """Fail a test that leaves an exception behind as "being handled": every later exception would name it as its cause.
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Remove what a test leaves, after its fixtures, and fail one that leaves an exception behind as "being handled".
 
-    A trace function that raises at the first instructions of an ``except`` block can do this to its thread.
+    Every later exception would name it as its cause. A trace function that raises at the first instructions of an
+    ``except`` block can do this to its thread.
     """
+    try:
+        yield
+    finally:
+        _remove_leftovers()
     if (error := sys.exc_info()[1]) is not None:
         pytest.fail(
             f"{item.nodeid} left {error!r} in sys.exc_info(); run what it interrupts in a thread.", pytrace=False
         )
+
+
+#: Indexes of forms before the test.
+_indexes_before: set[str] = set()
+#: Wakeup listeners of the test.
+_listeners: list[weakref.ref[WakeupListener]] = []
+
+
+def _remove_leftovers() -> None:
+    """Remove what most tests leave. A fixture for each of these would take longer than they do, for each test."""
+    close_pools()
+    renewer.watches.clear()  # it would watch the lease of a deleted lock for a third of its time
+    circuit_breaker.forget_failures()  # the next test uses the same aliases
+    widgets.used_indexes.intersection_update(_indexes_before)  # system checks would report those of deleted forms
+    for listener in filter(None, (each() for each in _listeners)):
+        listener.close()  # the connection of one that is garbage collected later would fail another test
+    _listeners.clear()
+
+
+def _remember_listeners() -> None:
+    genuine = WakeupListener.__init__
+
+    def init(listener: WakeupListener, *args: Any, **options: Any) -> None:
+        genuine(listener, *args, **options)
+        _listeners.append(weakref.ref(listener))
+
+    WakeupListener.__init__ = init  # type: ignore[method-assign]
+
+
+_remember_listeners()
 
 
 def pytest_sessionfinish() -> None:
@@ -300,50 +337,6 @@ def catalogued(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the names that the test uses recorded, as on a site, but in its thread and at once."""
     monkeypatch.setattr(catalog, "is_on", lambda: True)
     monkeypatch.setattr(catalog.RECORDER, "notify", catalog.RECORDER.flush)
-
-
-@pytest.fixture(autouse=True)
-def _closed_pools() -> Iterator[None]:
-    yield
-    close_pools()
-
-
-@pytest.fixture(autouse=True)
-def _no_watched_leases() -> Iterator[None]:
-    """Forget the leases that a test leaves: the renewer would watch that of a deleted lock for a third of its time."""
-    yield
-    renewer.watches.clear()
-
-
-@pytest.fixture(autouse=True)
-def _no_forms_of_other_tests() -> Iterator[None]:
-    """Forget the forms that a test defines: the system checks of later tests would report their indexes."""
-    before = set(widgets.used_indexes)
-    yield
-    widgets.used_indexes.intersection_update(before)
-
-
-@pytest.fixture(autouse=True)
-def _closed_breakers() -> Iterator[None]:
-    """Forget the failures of a test: the next one uses the same aliases."""
-    yield
-    circuit_breaker.forget_failures()
-
-
-@pytest.fixture(autouse=True)
-def _closed_listeners(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Close all wakeup listeners. The connection of one that is garbage collected later would fail another test."""
-    created: list[weakref.ref[WakeupListener]] = []
-    genuine = WakeupListener.__init__
-
-    def init(listener: WakeupListener, *args: Any, **options: Any) -> None:
-        genuine(listener, *args, **options)
-        created.append(weakref.ref(listener))
-
-    monkeypatch.setattr(WakeupListener, "__init__", init)
-    yield
-    for listener in filter(None, (each() for each in created)):
-        listener.close()
 
 
 #: Seconds that a page view or a hit waits for Redis. After the default, a fraction of a second, it would sometimes not
