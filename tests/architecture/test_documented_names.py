@@ -5,6 +5,7 @@ Commands: `test_named_commands` and `test_docs` compare their names, this module
 
 from __future__ import annotations
 
+import argparse
 import ast
 import dataclasses
 import inspect
@@ -303,19 +304,30 @@ def parser_of(name: str) -> Any:
     return load_command_class("django_redis_components", name).create_parser("manage.py", name)
 
 
-def options_of(*words: str) -> dict[str, Any]:
-    """Return the options of a command, and their defaults."""
+def subcommands_of(parser: Any) -> dict[str, Any]:
+    """Return the parsers of subcommands by name."""
+    actions = [each for each in parser._actions if isinstance(each, argparse._SubParsersAction)]
+    return dict(actions[0].choices) if actions else {}
+
+
+def leaf_of(*words: str) -> Any:
+    """Return the parser of a command."""
     parser = parser_of(words[0])
     for word in words[1:]:
-        choices = next((each.choices for each in parser._actions if isinstance(each.choices, dict)), {})
-        if word not in dict.keys(choices):
+        choices = subcommands_of(parser)
+        if word not in choices:
             break
         parser = choices[word]
         if isinstance(parser, GroupParser):
             parser.load()
+    return parser
+
+
+def options_of(*words: str) -> dict[str, Any]:
+    """Return the options of a command, and their defaults."""
     return {
         option.lstrip("-"): action.default
-        for action in parser._actions
+        for action in leaf_of(*words)._actions
         for option in (*action.option_strings, action.dest)
     }
 
@@ -344,3 +356,27 @@ def test_options_of_command_lines_exist(page: Path) -> None:
         named = [word.partition("=")[0].lstrip("-") for word in words if re.match(r"--[a-z]", word)]
         unknown += [(words, name) for name in named if name.rstrip(".,:)]") not in known]
     assert unknown == []
+
+
+def all_options() -> set[str]:
+    """Return the options of all commands."""
+    names = [path.stem for path in (PACKAGE_DIR / "management" / "commands").glob("[a-z]*.py")]
+    found = set()
+    for words in [*((name,) for name in names), *(("redis", group) for group in GROUPS)]:
+        verbs = subcommands_of(leaf_of(*words))
+        for line in [words, *((*words, verb) for verb in verbs)]:
+            found |= set(options_of(*line))
+    return found
+
+
+#: Options of other programs: redis-cli, redis-server, celery, and the benchmarks.
+OF_OTHERS = {"appendonly", "autoscale", "cluster", "cluster-replace", "failover", "full-coverage", "output"}
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if not re.search("choosing|moving-from|compared", page.as_posix())], ids=identifier
+)
+def test_options_that_a_page_names_alone_exist(page: Path) -> None:
+    named = set(re.findall(r"`--([a-z][a-z-]+)[ =`…]", page.read_text()))
+
+    assert named - all_options() - OF_OTHERS == set()
