@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from django_redis_components.core.client.connections import ConfigurationError
+from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.rates import ParsedRate, parse_rate
 from django_redis_components.ratelimits import RateLimit, RateLimited, RateLimitError
 from django_redis_components.ratelimits import decision as decisions
