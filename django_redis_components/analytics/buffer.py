@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from datetime import date
 from typing import NamedTuple
 
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import RedisError
 
 from django_redis_components.analytics import identity
 from django_redis_components.analytics.countries import CountryLookup
@@ -40,8 +40,7 @@ from django_redis_components.analytics.view_counters import (
 from django_redis_components.analytics.visitors import IDENTITY_PERIODS, UniqueVisitors, add_calls, page_calls
 from django_redis_components.core import keys
 from django_redis_components.core.client import connections
-from django_redis_components.core.client.retry import NOT_EXECUTED_ERRORS
-from django_redis_components.core.client.server import refuses_all_writes
+from django_redis_components.core.client.server import may_succeed_later
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.observability.flushing import Collector
@@ -189,7 +188,7 @@ class ViewBuffer(Collector):
                 _batch_flow(using, site, batch, self._process, views.number),
             )
         except (RedisError, RedisComponentsError) as exc:
-            may_succeed, age_s = _may_succeed_later(exc), time.monotonic() - views.since
+            may_succeed, age_s = may_succeed_later(exc), time.monotonic() - views.since
             if may_succeed and age_s < LAST_MS / 1_000:
                 self._log_error(exc)
                 return False
@@ -222,12 +221,6 @@ def _batches(views: _Views) -> Iterator[_Views]:
         names |= fresh
         count += added
     yield batch
-
-
-def _may_succeed_later(error: Exception) -> bool:
-    if isinstance(error, ResponseError):
-        return isinstance(error, NOT_EXECUTED_ERRORS) or refuses_all_writes(error)
-    return isinstance(error, RedisError)
 
 
 def _batch_flow(using: str, site: str, views: _Views, process: str, number: int) -> Flow[None]:

@@ -7,10 +7,9 @@ import threading
 from datetime import date
 from typing import Any
 
-from redis.exceptions import RedisError
-
 from django_redis_components.analytics.signins import SignIns, sign_in_flow
 from django_redis_components.core.client import connections
+from django_redis_components.core.client.server import may_succeed_later
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.observability.flushing import Collector
 from django_redis_components.core.protocol import Flow, run
@@ -66,10 +65,10 @@ class MissedSignIns(Collector):
         for sign_in in self.kept():
             try:
                 run(connections.page_client(sign_in.using, self.timeout_s()), sign_in.flow())
-            except RedisError:
-                self.notify()
-                return
-            except Exception:
+            except Exception as exc:
+                if may_succeed_later(exc):
+                    self.notify()
+                    return
                 self.logger.exception("A sign-in of %s cannot be counted.", sign_in.day)
             with self._lock:
                 self._missed.pop(sign_in, None)

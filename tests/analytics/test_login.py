@@ -107,6 +107,19 @@ def test_login_while_redis_is_away_is_counted_on_its_day_later(own_server: Store
     assert SignIns("default").total() == 1
 
 
+def test_sign_in_that_redis_refuses_for_good_is_logged_and_does_not_keep_others(
+    redis_server: Store, anna: User, caplog: pytest.LogCaptureFixture
+) -> None:
+    key = f"{redis_server.prefix}:analytics:{{default}}:si:d:{timezone.localdate():%Y%m%d}"
+    redis_server.raw.hset(key, "of another", "program")
+
+    assert Client().get("/enter/?name=anna").status_code == 200
+
+    eventually(lambda: not MISSED.kept())
+    assert f"A sign-in of {timezone.localdate()} cannot be counted." in caplog.text
+    assert "WRONGTYPE" in caplog.text
+
+
 def test_sign_ins_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(missed_sign_ins, "MAX_KEPT", 3)
     monkeypatch.setattr(MISSED, "notify", lambda: None)

@@ -21,6 +21,7 @@ from redis.exceptions import (
 
 from django_redis_components.core.client.endpoint import Endpoint
 from django_redis_components.core.client.exceptions import NotConnected
+from django_redis_components.core.client.retry import NOT_EXECUTED_ERRORS
 from django_redis_components.core.exceptions import UnsupportedServer
 from django_redis_components.core.settings.sections import ConnectionSettings
 
@@ -117,6 +118,13 @@ def unknown_command(reply: object) -> str:
 def is_refused(error: ResponseError) -> bool:
     """Return whether the server has no such command, for this user or at all."""
     return isinstance(error, NoPermissionError) or bool(unknown_command(error))
+
+
+def may_succeed_later(error: Exception) -> bool:
+    """Return whether the request of an error may succeed if it is sent again later."""
+    if isinstance(error, ResponseError):
+        return isinstance(error, NOT_EXECUTED_ERRORS) or refuses_all_writes(error)
+    return isinstance(error, RedisError)
 
 
 def refuses_all_writes(error: Exception) -> bool:
