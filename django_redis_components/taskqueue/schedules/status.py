@@ -184,7 +184,7 @@ def _with_changes(info: ScheduleInfo, pause: bytes, *, is_added: bool) -> Schedu
         next_at=None,
         state="paused",
         paused_by=author,
-        paused_at=_moment(int(since)) if since.isdigit() and len(since) < 15 else None,
+        paused_at=_moment(int(since)) if since.isdecimal() and len(since) < 15 else None,
     )
 
 
