@@ -178,7 +178,7 @@ def test_waiter_that_died_with_a_handoff_delays_by_its_lease_only(store: Store, 
 
 
 def test_killed_waiter_is_skipped(redis_server: Store, children: Children, quick_handoff: None) -> None:
-    holder = Lock("stock")
+    holder = Lock("stock", timeout=300)  # a child may take more than 30 s to start beside other load
     holder.acquire()
     child = children.call("tests.locks.test_waiting:acquire_and_print")
     eventually(lambda: len(queue(redis_server)) == 1)

@@ -21,8 +21,9 @@ import redis
 from tests.support.processes import UNMEASURED, Child
 from tools.localserver import free_port
 
-#: Seconds within which the demo must serve: it starts seven Python processes, on two busy cores in the worst case.
-START_S = 90.0
+#: Seconds within which the demo must serve: it starts seven Python processes, which took 100 s at a load of 15 on two
+#: cores.
+START_S = 240.0
 
 #: Seconds within which it must stop.
 STOP_S = 45.0
