@@ -262,7 +262,7 @@ class Limiter:
         try:
             reply = yield BoundedSlotWait(SLOT_MIGRATION_WAIT_S, call)
         except (RedisError, UnsupportedServer) as exc:
-            if isinstance(exc, ResponseError):  # the server answered, without a delay
+            if isinstance(exc, ResponseError):  # the server answered
                 breaker.record_success()
                 breaker.reason = str(exc)
             else:
