@@ -333,7 +333,7 @@ def test_overview_links_failures_only_with_the_permission(redis_server: Store, o
     other = client_of("staff with the permission").get(URL).content.decode()
 
     assert f'<a class="drc-problem-link" href="{FAILURES}?queue=mail">Show failures' in html
-    assert f'<dt><a href="{FAILURES}">Failure rate</a></dt>' in html
+    assert f'<dt><a href="{FAILURES}?since=1h">Failure rate</a></dt>' in html
     assert FAILURES not in other
     assert "Show queue" in other
 

@@ -141,6 +141,8 @@ class _Run:
             self.hook.pytest_runtest_logstart(nodeid=values[0], location=tuple(values[1]))
         elif kind == "report":
             report = self.hook.pytest_report_from_serializable(config=self.session.config, data=values[0])
+            if report.skipped and isinstance(report.longrepr, list):  # JSON has no tuples
+                report.longrepr = tuple(report.longrepr)
             self.hook.pytest_runtest_logreport(report=report)
         elif kind == "finish":
             process.taken.pop(0)

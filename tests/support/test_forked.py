@@ -90,6 +90,16 @@ def test_test_whose_process_was_killed_has_failed_and_the_rest_are_run(tmp_path:
     assert "1 failed, 2 passed" in done.stdout
 
 
+def test_skipped_tests_are_listed_with_their_reasons(tmp_path: Path) -> None:
+    (tmp_path / "test_skipped.py").write_text("import pytest\n\ndef test_is_skipped():\n    pytest.skip('no server')\n")
+
+    done = _run(tmp_path, "-rs")
+
+    assert "SKIPPED [1] test_skipped.py:4: no server" in done.stdout
+    assert "1 skipped" in done.stdout
+    assert done.returncode == 0
+
+
 def test_run_ends_at_the_first_failure(tmp_path: Path) -> None:
     for number in range(50):
         (tmp_path / f"test_{number}.py").write_text(FAILING)

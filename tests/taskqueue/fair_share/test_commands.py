@@ -46,11 +46,11 @@ def test_group_is_paused_and_resumed(store: Store) -> None:
 
 
 def test_end_of_a_pause_is_refused_for_a_group(store: Store) -> None:
-    text = refused("queues", "pause", "default", "--group", "a", "--until", "60")
+    text = refused("queues", "pause", "default", "--group", "a", "--until", "60", code=2)
 
     assert text == "--until is not accepted with --group: a group stays paused until it is resumed."
 
 
 def test_name_that_no_group_has_is_refused(store: Store) -> None:
     for verb in ("pause", "resume"):
-        assert "expected at most 100 characters" in refused("queues", verb, "default", "--group", "x" * 101)
+        assert "expected at most 100 characters" in refused("queues", verb, "default", "--group", "x" * 101, code=2)

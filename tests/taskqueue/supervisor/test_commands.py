@@ -45,7 +45,7 @@ HELP = {
         "Run the tasks of some queues. Queues are served in strict order:",
         "have the seconds of the setting GRACE (default: 25) to finish, then they return to their queue.",
         "Exit codes: 0: stopped by a signal, or --burst has finished. 1: an error at start, or a process had to be",
-        "killed to stop. 2: a wrong argument.",
+        "killed to stop. 2: a wrong argument, or an unknown queue.",
         "queue names (default: default, or the queues of --weights)",
         "for example high=5,low=1: how often a queue is served first. 1 to 1000;",
         "concurrent tasks in one process, 1 to 1000 (default: 8)",
@@ -139,10 +139,10 @@ def test_undeclared_queue_raises_with_the_declared_ones(
     assert str(raised.value) == text
 
 
-def test_unknown_connection_exits_with_code_1(redis_server: Store, children: Children) -> None:
+def test_unknown_connection_exits_with_code_2(redis_server: Store, children: Children) -> None:
     child = children.manage("runworker", "--using", "jobs", anew=True)
 
-    assert child.wait(60) == 1
+    assert child.wait(60) == 2
     assert child.output == "CommandError: REDIS_COMPONENTS[\"CONNECTIONS\"] has no 'jobs'. Known aliases: default."
 
 

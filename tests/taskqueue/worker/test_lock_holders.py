@@ -14,7 +14,9 @@ from tests.taskqueue.tasks import holder_of_a_lock, holder_of_a_lock_async
 
 pytestmark = pytest.mark.integration
 
-PREFIX = f"{socket.gethostname()}, process {os.getpid()}, thread "
+
+def prefix() -> str:
+    return f"{socket.gethostname()}, process {os.getpid()}, thread "
 
 
 def test_holder_names_the_running_task(store: Store) -> None:
@@ -23,7 +25,7 @@ def test_holder_names_the_running_task(store: Store) -> None:
     work_off()
 
     result.refresh()
-    assert result.return_value == [f"{PREFIX}MainThread, task tests.taskqueue.tasks.holder_of_a_lock {result.id}"]
+    assert result.return_value == [f"{prefix()}MainThread, task tests.taskqueue.tasks.holder_of_a_lock {result.id}"]
     assert "task=" not in describe_caller()
 
 
@@ -34,7 +36,7 @@ def test_holder_names_the_running_coroutine_also_in_a_thread(store: Store) -> No
 
     assert len(found) == 2
     for text in found:
-        assert text.startswith(PREFIX)
+        assert text.startswith(prefix())
         assert text.endswith(f", task tests.taskqueue.tasks.holder_of_a_lock_async {result.id}")
 
 
