@@ -9,13 +9,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from django_redis_components.analytics import UniqueVisitors
 from django_redis_components.analytics.dates import site_date
 from django_redis_components.taskqueue import get_queue
-from tests.browser.support import ready_site, sign_in
+from tests.browser.support import sign_in
 from tests.dashboard.support import fail_with
 from tests.support import Store
 from tests.taskqueue.support import queue_key, server_ms, work_off
@@ -45,11 +44,6 @@ class Overview:
 
     def expect_text(self, text: str | re.Pattern[str]) -> None:
         expect(self.page.locator("#content")).to_contain_text(text)
-
-
-@pytest.fixture
-def site(live_server: Any, redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> str:
-    return ready_site(live_server, monkeypatch)
 
 
 def test_a_succeeded_mail_is_found_by_two(page: Page, site: str) -> None:
