@@ -19,7 +19,7 @@ from django_redis_components.autocomplete.entries import Suggestion
 from django_redis_components.autocomplete.ranking import MATCHES, Candidates
 from django_redis_components.autocomplete.scripts import FIND_VARIANTS, MATCH_RECENTS, MATCH_WORDS
 from django_redis_components.core.arguments import check_flag
-from django_redis_components.core.protocol import Batch, Call, Command, Flow, Read
+from django_redis_components.core.protocol import Batch, Call, Command, Flow
 from django_redis_components.core.text import INSIDE, START, WORD, is_han
 
 #: Members of a position that are read, and among which the weight decides.
@@ -106,10 +106,12 @@ class Completion:
                 skipped = len(self._start) + TOP_HEAD
                 candidates.add_weighed(position, [*(member[skipped:] for member in top), *lex[:weighed]])
                 candidates.add(position, lex[weighed:])
-            if candidates.missing and len(lex) == self._read:
-                yield from self._read_more(candidates, position, lex)
             if not candidates.missing:
                 break
+            if len(lex) == self._read:
+                yield from self._read_more(candidates, position, lex)
+                if not candidates.missing:
+                    break
         self._filled[len(self._typed)] = used == 1
 
     def match_recents(self, lists: Sequence[str], ids: Sequence[str] = ()) -> Call:
@@ -154,7 +156,7 @@ class Completion:
         """
         prefix = b"%d%s" % (position, self._start)
         start = b"(" + after if after else b"[" + prefix
-        return Read("ZRANGE", key, start, b"(" + prefix + end, "BYLEX", "LIMIT", "0", str(count))
+        return Command("ZRANGE", key, start, b"(" + prefix + end, "BYLEX", "LIMIT", "0", str(count), retry=True)
 
     def _words(self) -> list[bytes]:
         words = list(dict.fromkeys(self._start.split(b" ")))[:MAX_WORDS]

@@ -68,11 +68,13 @@ class Candidates:
     def add(self, match: int, members: Sequence[bytes]) -> None:
         """Add the next members of a match, in their order."""
         candidates, limit = self._candidates, self._limit
+        if len(candidates) >= limit:
+            return
         for entry in _parse(match, members):
-            if len(candidates) >= limit:
-                return
             if entry[4] not in candidates:
                 candidates[entry[4]] = entry
+                if len(candidates) >= limit:  # here, so that no further member is parsed
+                    return
 
     def add_weighed(self, match: int, members: Sequence[bytes]) -> None:
         """Add the first members of a match, which the weight orders."""
