@@ -93,8 +93,9 @@ def _page_problems(root: Path, version: str) -> Iterator[str]:
     if version.startswith("0."):
         return
     recorded = {path.read_text().partition('"release": "')[2].partition('"')[0] for path in _stored_data(root)}
-    if any(release.startswith("0.") for release in recorded):
-        yield "tests/stored_data: recorded before 1.0. Delete the files, and run python -m tests.stored_data.record."
+    if not recorded or any(release.startswith("0.") for release in recorded):
+        problem = "recorded before 1.0. Delete the files" if recorded else "nothing is recorded. Restore the files"
+        yield f"tests/stored_data: {problem}, and run python -m tests.stored_data.record."
 
 
 def _stored_data(root: Path) -> list[Path]:

@@ -71,7 +71,7 @@ NO_ADDRESS = r"# \[project\.urls\] [^\n]*\n"
 
 
 class Unprepared(Exception):
-    """A file has not the text that an edit replaces. Nothing was written."""
+    """The edits cannot be made. Nothing was written."""
 
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
@@ -87,10 +87,12 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     options = parser.parse_args(arguments)
     try:
         edited = edits(root, options.version, options.date, options.source)
+        is_first = _stated(root).startswith("0.")
+        if is_first:
+            _check_environment(root)
     except Unprepared as exc:
         print(exc, file=sys.stderr)
         return 1
-    is_first = _stated(root).startswith("0.")
     for page, text in edited.items():
         (root / page).write_text(text)
         print(f"edited: {page}")
@@ -151,6 +153,18 @@ def _stated(root: Path) -> str:
 def _numbers(version: str) -> tuple[int, ...]:
     found = VERSION.fullmatch(version)
     return tuple(map(int, found.groups())) if found else ()
+
+
+def _check_environment(root: Path) -> None:
+    """Raise `Unprepared` if this Python lacks the packages that recording needs."""
+    done = subprocess.run(
+        [sys.executable, "-c", "import tests.stored_data.record"], cwd=root, capture_output=True, text=True
+    )
+    if done.returncode:
+        reason = done.stderr.strip().rpartition("\n")[2]
+        raise Unprepared(
+            f"{sys.executable} cannot record tests/stored_data: {reason}. Run `make install`, and use .venv/bin/python."
+        )
 
 
 def _record(root: Path) -> None:

@@ -173,6 +173,29 @@ def test_nothing_is_written_if_a_page_has_not_the_text_to_replace(
     assert {path: path.read_bytes() for path in tree.rglob("*.md")} == before
 
 
+def test_nothing_is_written_by_a_python_that_cannot_record_data(
+    tree: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prepare_release, "edits", lambda *_: {"docs/index.md": ""})
+    monkeypatch.setattr(prepare_release, "_stated", lambda _: "0.1.0")
+    before = (tree / "docs/index.md").read_bytes()
+
+    assert prepare_release.main(["9.0.0"], tree) == 1  # a tree without tests.stored_data.record
+
+    assert "cannot record tests/stored_data: ModuleNotFoundError: " in capsys.readouterr().err
+    assert (tree / "docs/index.md").read_bytes() == before
+    assert (tree / DATA).exists()
+
+
+def test_data_that_are_not_recorded_are_a_problem(tree: Path) -> None:
+    (tree / DATA).unlink()
+    commit(tree)
+
+    [problem] = problems(tree)
+
+    assert problem.startswith("tests/stored_data: nothing is recorded. Restore the files, and run ")
+
+
 def test_version_that_is_not_above_the_one_of_the_tree_is_refused(
     tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
