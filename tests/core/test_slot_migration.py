@@ -13,8 +13,8 @@ import redis
 from redis.exceptions import TryAgainError
 
 from django_redis_components.core.client import connections, retry
-from django_redis_components.core.client.budget import page_budget
-from django_redis_components.core.client.exceptions import SlotMigrating
+from django_redis_components.core.client.budget import page_budget, spend
+from django_redis_components.core.client.exceptions import OutOfTime, SlotMigrating
 from django_redis_components.core.client.retry import MAX_REDIRECTS
 from django_redis_components.core.client.slot_migration import slot_of
 from django_redis_components.core.client.topology import topology_of
@@ -336,6 +336,22 @@ def test_redirection_is_followed_after_the_time_limit_of_the_request(cluster: St
     with pytest.raises(StopIteration) as end:
         steps.send([b"value"])
     assert end.value.value in (b"value", [b"value"])
+
+
+def test_request_for_which_no_time_is_left_after_a_wait_ends_with_the_error_before_it(cluster: Store) -> None:
+    client, read = connections.client(), Read("GET", named(cluster, "late"))
+    limits, topology = retry.RetryLimits(client.endpoint.settings, time.monotonic()), topology_of(client.endpoint)
+    moved = redis.exceptions.MovedError("100 127.0.0.1:7001")
+    steps = retry.recover(read, moved, topology, limits)
+
+    with page_budget(2.0):
+        step = next(steps)
+        while not isinstance(step, retry.Backoff):
+            step = steps.send([moved])
+        assert isinstance(steps.send(None), retry.SendCommands)
+        spend(2.0)
+        with pytest.raises(redis.exceptions.ClusterDownError, match="disagree"):
+            steps.throw(OutOfTime("the server did not answer within 5 s."))
 
 
 def test_wait_for_nodes_that_redirect_to_each_other_ends_with_the_budget_of_the_page(cluster: Store) -> None:

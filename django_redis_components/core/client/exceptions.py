@@ -21,6 +21,10 @@ def is_of_reply(error: Exception) -> bool:
     return module in ("socket", "ssl") or module.startswith(("redis.", f"{__name__.rpartition('.')[0]}."))
 
 
+class OutOfTime(TimeoutError):
+    """No time was left to send a request: nothing was sent."""
+
+
 class NotConnected(ConnectionError):
     """No connection could be opened, so nothing was sent. A lost reply raises redis-py's `ConnectionError` itself."""
 

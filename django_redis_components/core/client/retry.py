@@ -53,7 +53,7 @@ from django_redis_components.core.client import slot_migration
 from django_redis_components.core.client.budget import budget_left_s, spend
 from django_redis_components.core.client.endpoint import Node
 from django_redis_components.core.client.event_loops import PART_S
-from django_redis_components.core.client.exceptions import NotConnected, SlotMigrating
+from django_redis_components.core.client.exceptions import NotConnected, OutOfTime, SlotMigrating
 from django_redis_components.core.client.topology import Cluster, NodeQuery, Standalone, Topology
 from django_redis_components.core.protocol import Call, Command, CommandArgs
 from django_redis_components.core.settings.sections import ConnectionSettings
@@ -331,6 +331,8 @@ def _send(pending: Sequence[_PendingRequest], topology: Topology) -> Steps:
         try:
             reconnects = any(each.reconnects for each in group)
             replies = yield SendCommands(node, _commands(group, topology.redirects), reconnects)
+        except OutOfTime as exc:  # what was answered before says more
+            replies = [each.reply or exc for each in group]
         except RedisError as exc:
             replies = [exc] * len(group)
         for entry, reply in zip(group, replies, strict=True):

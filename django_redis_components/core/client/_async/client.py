@@ -16,6 +16,7 @@ from redis.exceptions import ClusterDownError, RedisError, ResponseError, Timeou
 from django_redis_components.core.client import retry
 from django_redis_components.core.client._async.pool import AsyncConnectionPool
 from django_redis_components.core.client.endpoint import Endpoint, Node
+from django_redis_components.core.client.exceptions import OutOfTime
 from django_redis_components.core.client.server import (
     ServerInfo,
     blocking_timeout_s,
@@ -230,7 +231,7 @@ class AsyncClient:
             return await asyncio.sleep(step.seconds)
         left_s = limits.left_s()
         if left_s <= 0:
-            raise TimeoutError(f"{self.endpoint} did not answer within {self.endpoint.settings.socket_timeout_s:g} s.")
+            raise OutOfTime(f"{self.endpoint} did not answer within {self.endpoint.settings.socket_timeout_s:g} s.")
         if isinstance(step, NodeQuery):
             pool = self._pool(step.node, "sentinel" if step.sentinel else "requests")
             return await pool.request(step.args, left_s / 2)  # a node that hangs leaves time to ask the next one
