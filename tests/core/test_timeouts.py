@@ -93,6 +93,23 @@ def test_reply_that_arrives_byte_by_byte_ends_with_the_socket_timeout(
         drive(flow())
 
 
+def test_waits_for_the_replies_of_a_batch_use_up_the_budget_of_a_page_once(
+    proxy: Proxy, settings: Any, drive: Driver
+) -> None:
+    settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": proxy.url, "SOCKET_TIMEOUT": 20, "RETRIES": 0}}}
+
+    def flow() -> Flow[Any]:
+        yield Read("PING")
+        proxy.drip(0.06)
+        return (yield Batch([Read("PING")] * 3))
+
+    started_at = time.monotonic()
+    with page_budget(20) as budget:
+        assert drive(flow()) == [b"PONG"] * 3
+
+    assert 0 < 20 - budget.left_s <= time.monotonic() - started_at
+
+
 def test_opening_that_is_answered_byte_by_byte_ends_with_the_socket_timeout(
     proxy: Proxy, settings: Any, drive: Driver
 ) -> None:

@@ -65,12 +65,16 @@ class BaseConnection:
             return TimeoutError(f"{address} did not answer within {self._redis_connection.socket_timeout:g} s.")
         return ConnectionError(f"{address}: {str(error) or type(error).__name__}")
 
-    def _limit_s(self, timeout_s: float | None) -> float:
-        """Return the seconds that a late request may wait in all."""
+    def _limit_s(self, timeout_s: float | None, spent_s: float = 0.0) -> float:
+        """Return the seconds that a late request may wait in all.
+
+        Args:
+            spent_s: how many of them were taken from the budget already.
+        """
         limit_s: float = self._redis_connection.socket_timeout
         if not self.released_at:
             limit_s, self.opened_s = limit_s - self.opened_s, 0.0
-        return min(limit_s, math.inf if timeout_s is None else timeout_s, budget_left_s())
+        return min(limit_s, math.inf if timeout_s is None else timeout_s, spent_s + budget_left_s())
 
     def _record_opening(self, started_at: float, timeout_s: float | None) -> None:
         unused_s = 0.0 if timeout_s is None else max(0.0, self._redis_connection.socket_timeout - timeout_s)

@@ -183,7 +183,7 @@ class SyncConnection(BaseConnection):
             try:
                 size = self._socket.recv_into(self._buffer)
             except _PART_IS_OVER:
-                reply = self._read_late(timeout_s, waited_s + self._part_s)
+                reply = self._read_late(timeout_s, waited_s, self._part_s)
             else:
                 self._feed(size)
                 reply = reader.gets()
@@ -197,9 +197,14 @@ class SyncConnection(BaseConnection):
             raise error
         return reply
 
-    def _read_late(self, timeout_s: float | None, waited_s: float) -> Any:
-        """Continue to read a reply that did not arrive within the first part of the timeout, or not all of it."""
-        limit_s, spent_s = self._limit_s(timeout_s), 0.0
+    def _read_late(self, timeout_s: float | None, spent_s: float, unspent_s: float = 0.0) -> Any:
+        """Continue to read a reply that did not arrive within the first part of the timeout, or not all of it.
+
+        Args:
+            spent_s: seconds that were waited for former replies, and are no part of the budget any more.
+            unspent_s: seconds that were waited for this one.
+        """
+        limit_s, waited_s = self._limit_s(timeout_s, spent_s), spent_s + unspent_s
         try:
             while (reply := self._reader.gets()) is NOT_ENOUGH_DATA:
                 part_s = min(self._part_s, limit_s - waited_s)
