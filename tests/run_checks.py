@@ -32,30 +32,28 @@ PYTEST = (*PYTHON, "tests.run_pytest", "-q")
 
 #: Tests wait for servers and processes most of their time: four processes used half of two cores, and so did two with
 #: browsers.
-PARALLEL = ("--forks", "6")
-#: Coverage does not measure what is forked from a process that it measures as it would a new one.
-PARALLEL_MEASURED = ("-n", "6", "--dist", "worksteal")
+PARALLEL = ("-n", "6", "--dist", "worksteal")
 PARALLEL_BROWSERS = ("-n", "3", "--dist", "loadfile")
 
 #: The slowest tests of a step, at its end.
 DURATIONS = "--durations=25"
 
 #: All tests but those of steps of their own.
-TESTS = (DURATIONS, "tests", "--ignore=tests/architecture", "--ignore=tests/browser")
+TESTS = (*PARALLEL, DURATIONS, "tests", "--ignore=tests/architecture", "--ignore=tests/browser")
 
 #: The steps in order: name, commands.
 STEPS: dict[str, tuple[tuple[str, ...], ...]] = {
     "format": ((*PYTHON, "ruff", "format", "--check", "."),),
     "lint": ((*PYTHON, "ruff", "check", "."),),
     "architecture": ((*PYTEST, "-n", "2", "--dist", "worksteal", "tests/architecture"),),
-    "tests": ((*PYTEST, *PARALLEL, *TESTS),),
+    "tests": ((*PYTEST, *TESTS),),
     "browser": ((*PYTEST, *PARALLEL_BROWSERS, DURATIONS, "tests/browser"),),
     "types": ((*PYTHON, "mypy"),),
     "docs": (
         (*PYTHON, "sphinx", "-W", "--keep-going", "-q", "-d", ".data/doctrees", "-b", "html", "docs", ".data/site"),
     ),
     "coverage": (
-        (*PYTEST, "--coverage", *PARALLEL_MEASURED, *TESTS),
+        (*PYTEST, "--coverage", *TESTS),
         (*PYTHON, "coverage", "combine", "-q"),
         (*PYTHON, "coverage", "report"),
     ),

@@ -1,8 +1,7 @@
 """Run pytest, and run each failed test again alone: ``python -m tests.run_pytest [--strict] [--coverage] ARGS``.
 
-Before a parallel run (``-n``, or ``--forks`` of tests.support.forked) the test modules that are not compiled are
-imported once: on a fresh checkout each of its processes would compile all of them, at the same time and three times as
-long as it takes to collect them. This module is the plugin for that.
+Before a parallel run the test modules are imported once: on a fresh checkout each of its processes would compile all of
+them, at the same time and three times as long as it takes to collect them. This module is the plugin for that.
 
 The tests of a parallel run share the processors with each other. A test that fails there and passes alone is reported
 as ``FLAKY``: a bug of the test or of the product, but seldom of the change that is being tested. The exit code is 0 if
@@ -16,8 +15,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-
-import pytest
 
 #: More failed tests than this are a broken product: none of them is run again.
 MAX_RERUNS = 10
@@ -36,9 +33,7 @@ def main(arguments: list[str]) -> int:
     cache = Path(".data").resolve() / f"pytest-{sys.version_info[0]}.{sys.version_info[1]}"
     failures = cache / "v" / "cache" / "lastfailed"
     failures.unlink(missing_ok=True)
-    if "--forks" in arguments:
-        arguments = ["-p", "tests.support.forked", *arguments]
-    if "-n" in arguments or "--forks" in arguments:
+    if "-n" in arguments:
         _compile([Path(argument) for argument in arguments if Path(argument).exists()])
     code = _run([*arguments, "-o", f"cache_dir={cache}"], is_measured=is_measured)
     failed = sorted(json.loads(failures.read_text())) if failures.is_file() else []
@@ -57,9 +52,8 @@ def pytest_pycollect_makeitem() -> list[object]:
 
 
 def _compile(paths: list[Path]) -> None:
-    """Let pytest compile the test modules of these paths that have changed, on each processor a share of them."""
+    """Let pytest compile the test modules of these paths, on each processor a share of them."""
     modules = [module for path in paths for module in ([path] if path.is_file() else path.rglob("test_*.py"))]
-    modules = [module for module in modules if not _is_compiled(module)]
     count = min(os.cpu_count() or 1, len(modules))
     cache = Path(".data").resolve() / "pytest-compiled"
     command = [sys.executable, "-m", "pytest", "-p", "tests.run_pytest", "--collect-only", "-q"]
@@ -70,13 +64,6 @@ def _compile(paths: list[Path]) -> None:
     ]
     for share in shares:
         share.wait()  # what cannot be collected is reported by the run that follows
-
-
-def _is_compiled(module: Path) -> bool:
-    """Return whether pytest has compiled the module since it was written. What this misses is compiled later."""
-    name = f"{module.stem}.{sys.implementation.cache_tag}-pytest-{pytest.__version__}.pyc"
-    compiled = module.parent / "__pycache__" / name
-    return compiled.exists() and compiled.stat().st_mtime > module.stat().st_mtime
 
 
 def _passes_alone(name: str, options: list[str]) -> bool:

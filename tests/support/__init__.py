@@ -6,7 +6,6 @@
 ``run_async``       run a coroutine in a new event loop, then close the async pools (tests.support.asynchronous)
 ``Child``           a child process: read lines with a deadline, kill (tests.support.processes)
 ``fork_server``     forks the processes of ``Child`` where a new Python would do the same
-``forked``          the plugin that runs the tests in processes forked after the collection
 ``call_together``   a method of the fixture ``children``: call a function in several processes at the same time
 ``Proxy``           a TCP proxy that drops replies, delays, closes connections (tests.support.proxy)
 ``skip_missing``    skip a test because a program is missing; fail with CI=true (tests.support.missing)
