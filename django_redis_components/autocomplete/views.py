@@ -30,7 +30,7 @@ from django_redis_components.core.expected_responses import unlogged
 from django_redis_components.core.guarded_logger import guarded_logger
 from django_redis_components.core.settings import conf
 from django_redis_components.core.slot_waits import slot_wait_limit
-from django_redis_components.core.text import match_span
+from django_redis_components.core.text import fold, match_span
 
 #: Maximum page number; each page is read from the first entry on.
 MAX_PAGES = 10
@@ -84,10 +84,11 @@ def autocomplete(request: HttpRequest, name: str) -> JsonResponse:
 
     Query: ``term`` (the typed text), ``page`` (1 to 10), ``scope`` (signed, for an index with scopes),
     ``forward-<name>`` (the value of another field that determines the scope).
-    Response: ``{"results": [{"id", "text", "group"?, "match"?}], "pagination": {"more": bool}, "status": str}``; the
-    group is "recent", the match start and end of the typed characters in the text. Errors: ``{"error": str}`` with
-    400 (invalid page, length, characters or scope), 403 (not permitted, or the scope is missing, was modified or has
-    expired), 404 (no such index) or 503 (Redis is unavailable or the settings are invalid).
+    Response: ``{"results": [{"id", "text", "exact"?, "group"?, "match"?}], "pagination": {"more": bool}, "status":
+    str}``; exact is true if the typed text is the whole text, spelling folded; the group is "recent", the match start
+    and end of the typed characters in the text. Errors: ``{"error": str}`` with 400 (invalid page, length, characters
+    or scope), 403 (not permitted, or the scope is missing, was modified or has expired), 404 (no such index) or 503
+    (Redis is unavailable or the settings are invalid).
     """
     try:
         with slot_wait_limit(SLOT_WAIT_S):
@@ -156,7 +157,7 @@ def _response(query: _Query, suggestions: list[Suggestion]) -> JsonResponse:
     more = query.is_long_enough and len(suggestions) > last and query.page < MAX_PAGES
     page = suggestions[first:last]
     folded = folded_prefix(query.typed) if len(query.typed) <= MAX_MARKED_CHARS else ""
-    rows = [_row(one, folded) for one in page]
+    rows = [_row(one, folded, fold(query.typed)) for one in page]
     return JsonResponse({"results": rows, "pagination": {"more": more}, "status": _status(len(page))})
 
 
@@ -222,8 +223,10 @@ def _status(count: int) -> str:
     return ngettext("%(count)d suggestion", "%(count)d suggestions", count) % {"count": count}
 
 
-def _row(one: Suggestion, folded: str) -> dict[str, object]:
+def _row(one: Suggestion, folded: str, whole: str) -> dict[str, object]:
     row: dict[str, object] = {"id": one.id, "text": one.text}
+    if fold(one.text) == whole:
+        row["exact"] = True
     if one.is_recent:
         row["group"] = "recent"
     if span := match_span(one.text, folded):

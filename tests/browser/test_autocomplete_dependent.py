@@ -90,6 +90,23 @@ def test_text_that_is_typed_meanwhile_is_kept_and_gets_suggestions(page: Page, c
     expect(city).to_have_value("rio")
 
 
+def test_text_that_was_typed_and_left_meanwhile_is_kept(page: Page, country: Locator, city: Locator) -> None:
+    held: list[Route] = []
+    page.route("**/autocomplete/countries/*", lambda route: held.append(route))
+    country.focus()
+    page.keyboard.type("Brazil")
+    page.keyboard.press("Tab")
+    page.keyboard.type("Recife")
+    page.keyboard.press("Tab")
+    expect(city).not_to_be_focused()
+
+    while held:
+        held.pop(0).continue_()
+
+    expect(page.get_by_role("button", name="Remove Brazil")).to_be_visible()
+    expect(city).to_have_value("Recife")
+
+
 @pytest.mark.parametrize("typed", ["Braz", "Nowhere"])
 def test_other_text_stays_and_is_no_choice(page: Page, country: Locator, city: Locator, typed: str) -> None:
     with page.expect_response(lambda response: f"term={typed}" in response.url):

@@ -272,9 +272,11 @@
                 box.checked = false;
             });
             this.#showChips();
-            const isTyping = document.activeElement === this.#input && !this.#hidden.value;
-            if (isTyping && changed.closest("redis-autocomplete")) {
-                this.#ask(); // the other field was left for this one, and has identified its text meanwhile
+            if (!this.#hidden.value && changed.closest("redis-autocomplete")) {
+                // The other field has identified its text after it was left: what was typed here meanwhile stays.
+                if (document.activeElement === this.#input) {
+                    this.#ask();
+                }
             } else if (this.#input.value || this.#hidden.value) {
                 this.#set("", "");
             }
@@ -331,10 +333,11 @@
         /* Choose the entry that the text names, for the fields that depend on this one. The server does so with a form. */
         async #identify(value) {
             const text = value.replace(/\p{Cc}/gu, " ").trim();
+            const forwarded = String(this.#forward());
             const found = await this.#fetch(text, 1, AbortSignal.timeout(TIMEOUT_MS)).catch(() => null);
-            const isNamed = (one) => one.text.localeCompare(text, undefined, { sensitivity: "base" }) === 0;
-            const named = found?.results.filter(isNamed) ?? [];
-            if (named.length === 1 && this.isConnected && this.#input.value === value && !this.#hidden.value) {
+            const named = found?.results.filter((one) => one.exact) ?? [];
+            const isSame = this.#input.value === value && String(this.#forward()) === forwarded;
+            if (named.length === 1 && this.isConnected && isSame && !this.#hidden.value) {
                 this.#set(named[0].text, named[0].id);
                 this.#speak(this.dataset.textChosen.replace("{name}", () => named[0].text));
             }
