@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -392,6 +393,39 @@ def test_write_follows_a_proxy_that_leads_to_the_new_primary(
             return replies
 
         assert drive(flow()) == [b"OK", b"PONG"]
+
+
+def test_all_requests_that_a_replica_refused_follow_a_proxy_to_the_new_primary(
+    sentinel_server: Store, settings: Any
+) -> None:
+    primary, replica = (each.url for each in sentinel_server.servers[:2])
+    with Proxy(replica) as proxy:
+        point(settings, proxy.url)
+        client, together = connections.client(), threading.Barrier(20, action=lambda: proxy.lead_to(primary))
+
+        def write(number: int) -> Any:
+            client.execute(Read("GET", "recovery:together"))
+            together.wait(60)
+            return client.execute(Command("SET", f"recovery:{number}", 1, "PX", 60_000))
+
+        with ThreadPoolExecutor(20) as pool:
+            assert list(pool.map(write, range(20))) == [b"OK"] * 20
+
+
+def test_write_to_a_replica_reconnects_once(sentinel_server: Store, settings: Any) -> None:
+    replica = sentinel_server.servers[1].url
+    point(settings, replica)
+    client = connections.client()
+    limits = recovery.RetryLimits(client.endpoint.settings, time.monotonic())
+    topology, refused = topology_of(client.endpoint), redis.exceptions.ReadOnlyError("READONLY")
+    steps = recovery.recover(Command("INCR", "recovery:n"), refused, topology, limits)
+
+    sent = next(steps)
+    with pytest.raises(redis.exceptions.ReadOnlyError):
+        steps.send([refused])
+
+    assert sent.reconnects
+    assert topology.reconnects(time.monotonic()) is None
 
 
 def test_too_many_clients_is_a_transient_error_that_names_the_server(

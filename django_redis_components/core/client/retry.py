@@ -151,7 +151,6 @@ class _PendingRequest:
     node: Node | None = None
     with_source: bool = False
     source_sent: bool = False
-    reconnects: bool = False
     redirects: int = 0
     #: Since when it waits for its slot, by the monotonic clock; 0: its slot was not being moved.
     waits_since: float = 0.0
@@ -177,7 +176,10 @@ _AFTER_ANSWER = {_Retry.AT_ONCE, _Retry.WITH_SOURCE}
 class RetryLimits:
     """How often and how long one request or batch is retried."""
 
-    __slots__ = ("_answered_deadline", "_backoffs", "_deadline", "_retries_left", "_slot_deadline", "settings")
+    __slots__ = (
+        *("_answered_deadline", "_backoffs", "_deadline", "_retries_left", "_slot_deadline", "_started_at"),
+        *("reconnects", "settings"),
+    )
 
     def __init__(self, settings: ConnectionSettings, started_at: float) -> None:
         """
@@ -187,7 +189,10 @@ class RetryLimits:
         self.settings = settings
         self._retries_left = settings.retries + MAX_REDIRECTS
         self._backoffs = 0
+        self._started_at = started_at
         self._deadline = started_at + settings.socket_timeout_s
+        #: What `Standalone.reconnects` has returned.
+        self.reconnects: bool | None = None
         self._answered_deadline = started_at
         self._slot_deadline: float | None = None
 
@@ -205,7 +210,7 @@ class RetryLimits:
             allowed |= _AFTER_ANSWER
             if self._time_left_s() > 0 and self._backoffs < self.settings.retries:
                 allowed |= {_Retry.AFTER_BACKOFF}
-            if self._may_reconnect(failed, topology):
+            if any(when is _Retry.RECONNECTED for _, when in failed) and self._may_reconnect(topology):
                 allowed |= {_Retry.RECONNECTED}
         used = {when for _, when in failed} & allowed
         if used & _AFTER_ANSWER:
@@ -224,10 +229,12 @@ class RetryLimits:
         spend(delay_s)
         return [pending for pending, when in failed if when in allowed], delay_s
 
-    def _may_reconnect(self, failed: Sequence[tuple[_PendingRequest, _Retry]], topology: Topology) -> bool:
-        """Return whether requests that a replica refused are sent over a new connection."""
-        is_refused = any(when is _Retry.RECONNECTED for _, when in failed) and self._time_left_s() > 0
-        return is_refused and isinstance(topology, Standalone) and topology.should_reconnect()
+    def _may_reconnect(self, topology: Topology) -> bool:
+        """Return whether what a replica refused is sent again: once, over a connection that is newer than its start."""
+        if self.reconnects is None and self._time_left_s() > 0 and isinstance(topology, Standalone):
+            self.reconnects = topology.reconnects(self._started_at)
+            return self.reconnects is not None
+        return False
 
     def _time_left_s(self) -> float:
         return min(self._deadline - time.monotonic(), budget_left_s())
@@ -253,7 +260,7 @@ def _retry(pending: Sequence[_PendingRequest], topology: Topology, limits: Retry
         _log_slot_waits(slot_waiters, topology, settings)
         if delay_s:
             yield Backoff(delay_s)
-        yield from _send(pending, topology)
+        yield from _send(pending, topology, any(when is _Retry.RECONNECTED for _, when in failed) and limits.reconnects)
         _log_slot_waits(slot_waiters, topology, settings)
 
 
@@ -283,7 +290,7 @@ def _log_slot_waits(slot_waiters: Sequence[_PendingRequest], topology: Topology,
 
 def _when(pending: _PendingRequest, topology: Topology) -> _Retry:
     """Decide when to send a failed request again, and to which node."""
-    error, pending.node, pending.reconnects = pending.reply, None, False
+    error, pending.node = pending.reply, None
     if isinstance(error, NoScriptError):
         pending.with_source = isinstance(pending.request, Call) and not pending.source_sent
         return _Retry.WITH_SOURCE if pending.with_source else _Retry.NEVER
@@ -301,7 +308,6 @@ def _when(pending: _PendingRequest, topology: Topology) -> _Retry:
         pending.disagree_since = pending.disagree_since or time.monotonic()
         return _Retry.AFTER_SLOT_MOVED
     if isinstance(error, ReadOnlyError) and isinstance(topology, Standalone):
-        pending.reconnects = True
         return _Retry.RECONNECTED
     if isinstance(error, NOT_EXECUTED_ERRORS) or is_connection_loss(error):
         if pending.lost is None and not isinstance(error, NOT_EXECUTED_ERRORS):
@@ -318,7 +324,7 @@ def _may_retry(request: Call | Command, error: RedisError) -> bool:
     return isinstance(error, NOT_EXECUTED_ERRORS) or request.retry
 
 
-def _send(pending: Sequence[_PendingRequest], topology: Topology) -> Steps:
+def _send(pending: Sequence[_PendingRequest], topology: Topology, reconnects: bool | None = False) -> Steps:
     pending = yield from _with_known_node(pending, topology)
     groups: dict[Node, list[_PendingRequest]] = {}
     for entry in pending:
@@ -329,10 +335,9 @@ def _send(pending: Sequence[_PendingRequest], topology: Topology) -> Steps:
             groups.setdefault(node, []).append(entry)
     for node, group in groups.items():
         try:
-            reconnects = any(each.reconnects for each in group)
-            replies = yield SendCommands(node, _commands(group, topology.redirects), reconnects)
+            replies = yield SendCommands(node, _commands(group, topology.redirects), bool(reconnects))
         except OutOfTime as exc:  # what was answered before says more
-            replies = [each.reply or exc for each in group]
+            replies = [exc if each.reply is None else each.reply for each in group]
         except RedisError as exc:
             replies = [exc] * len(group)
         for entry, reply in zip(group, replies, strict=True):
@@ -350,7 +355,7 @@ def _with_known_node(
         yield from topology.discover()
     except RedisError as exc:
         for each in unknown:
-            each.reply = exc
+            each.reply = each.reply if isinstance(exc, OutOfTime) and each.reply is not None else exc
         return [each for each in pending if each not in unknown]
     return pending
 

@@ -63,13 +63,23 @@ class Standalone:
     def forget(self, _: Any = None) -> None:
         """Do nothing: the node never changes."""
 
-    def should_reconnect(self) -> bool:
-        """Return whether to connect again after the server refused to write as a replica, now that it did."""
+    def reconnects(self, started_at: float) -> bool | None:
+        """Return how to repeat a request that the server has refused as a replica.
+
+        Args:
+            started_at: when the request began, by the monotonic clock.
+
+        Returns:
+            True: over new connections. False: over those that another request has opened since it began. None: not at
+            all, because that is less than `RECONNECT_EVERY_S` ago.
+        """
         now = time.monotonic()
-        is_due = now - self._reconnected_at >= RECONNECT_EVERY_S
-        if is_due:
-            self._reconnected_at = now
-        return is_due
+        if self._reconnected_at > started_at:
+            return False
+        if now - self._reconnected_at < RECONNECT_EVERY_S:
+            return None
+        self._reconnected_at = now
+        return True
 
     def discover(self) -> Discovery:
         """Ask nothing: the node is configured."""
