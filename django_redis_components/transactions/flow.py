@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from redis.exceptions import (
     AskError,
     ExecAbortError,
+    ReadOnlyError,
     RedisError,
     ResponseError,
     WatchError,
@@ -176,7 +177,10 @@ class Transaction:
         except BaseException:
             connection.close()
             raise
-        connection.release()
+        if any(isinstance(reply, ReadOnlyError) for reply in replies):
+            connection.close()  # a new one may lead to the new primary
+        else:
+            connection.release()
         return _parse_replies(replies, value, self._options)
 
     def _resolve(self, marker: str, sent_at: float) -> Steps:

@@ -226,3 +226,18 @@ def test_cancelled_task_writes_all_or_nothing_and_leaves_no_watch(redis_server: 
     run_async(cancelled_in_the_function)
 
     assert redis_server.raw.get(account) == b"10"
+
+
+def test_update_that_a_replica_refused_leads_to_the_new_primary_afterwards(
+    sentinel_server: Store, settings: Any
+) -> None:
+    primary, replica = (each.url for each in sentinel_server.servers[:2])
+    account = f"{sentinel_server.prefix}:account"
+    redis.Redis.from_url(primary).set(account, 5, px=60_000)
+    with Proxy(replica) as proxy:
+        settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": proxy.url}}}
+        with pytest.raises(redis.exceptions.ReadOnlyError):
+            atomic_update(lambda pipe: pipe.multi() or pipe.set(account, 1), account)
+        proxy.lead_to(primary)
+
+        assert atomic_update(double(account), account) == 10
