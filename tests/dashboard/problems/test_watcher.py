@@ -7,6 +7,7 @@ import dataclasses
 import itertools
 import json
 import os
+import shutil
 import signal
 import threading
 import time
@@ -18,6 +19,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import redis
 from django.core import mail
 from django.core.mail import EmailMessage
 from django.test import Client
@@ -421,6 +423,28 @@ def test_loss_is_that_of_the_restart_only_if_the_server_has_started_without_data
     first = "All data in Redis was deleted before " if keeps_data else "Redis lost all data in a restart before "
     assert lost.text.startswith(first)
     assert lost.text.endswith(ending)
+
+
+def test_refused_flushall_is_no_cause_of_a_loss(own_server: Store) -> None:
+    write_queue(own_server, "mail", ready=20)
+    watcher = ProblemWatcher("default")
+    watcher.round()
+    [server] = own_server.servers
+
+    server.stop()
+    shutil.rmtree(server.directory / "appendonlydir")
+    server.start()
+    own_server.raw.acl_setuser("reader", enabled=True, nopass=True, commands=["+ping", "-flushall"])
+    with own_server.raw.client() as reader:
+        reader.execute_command("AUTH", "reader", "any")
+        with pytest.raises(redis.exceptions.NoPermissionError):
+            reader.flushall()
+        reader.connection.disconnect()
+    assert "cmdstat_flushall" in own_server.raw.info("commandstats")
+    watcher.round()
+
+    [lost] = [problem for problem in state().incidents.values() if problem.code == "data_lost"]
+    assert lost.text.startswith("Redis lost all data in a restart before ")
 
 
 def test_loss_names_the_keys_of_other_components(own_server: Store) -> None:

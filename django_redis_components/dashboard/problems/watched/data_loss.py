@@ -63,7 +63,7 @@ def _was_emptied(info: Mapping[str, str], command_stats: bytes) -> bool:
     What it replays of its append-only file counts as no command.
     """
     has_loaded = info.get("rdb_last_load_keys_loaded", "0") != "0" or info.get("aof_enabled") == "1"
-    return has_loaded and re.search(rb"^cmdstat_flush(all|db):", command_stats, re.MULTILINE) is not None
+    return has_loaded and re.search(rb"^cmdstat_flush(?:all|db):calls=[1-9]", command_stats, re.MULTILINE) is not None
 
 
 def _keys(memory: Mapping[str, Any] | None) -> dict[str, int]:
