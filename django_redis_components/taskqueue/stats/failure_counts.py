@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from django_redis_components.core.chunks import pairs_of
 from django_redis_components.core.names import stored_name
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.settings import conf
@@ -40,6 +41,6 @@ def read_failure_counts(shard: Shard, limit: int | None = None) -> Flow[FailureC
     """
     limit, lease_ms = limit or MAX_QUEUES, to_ms(conf.settings().taskqueue.lease_s, "lease")
     failed, queues, lost = yield COUNT_FAILURES(base=shard.base, lease_ms=lease_ms, limit=limit)
-    counts = dict(zip(failed[::2], failed[1::2], strict=True))
+    counts = dict(pairs_of(failed))
     by_queue = {name: count for data, count in counts.items() if (name := stored_name(data))}
     return FailureCounts(sum(counts.values()), lost, queues > limit, by_queue)

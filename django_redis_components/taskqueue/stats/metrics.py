@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 import operator
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from django_redis_components.core.chunks import pairs_of
 from django_redis_components.core.protocol import Batch, Call, Command, Flow
 from django_redis_components.core.units import moment_of
 from django_redis_components.taskqueue.fields import Part
@@ -181,20 +181,20 @@ def _integers_of(data: bytes, number: int = 0) -> tuple[int, ...]:
 def read_minutes(shard: Shard, queue: str, count: int) -> Flow[Metrics]:
     """Read the latest minutes of a queue, in total and by task name, in one round trip."""
     base = shard.base
-    (now_us, [row]), by_task = yield Batch(
+    (now_us, [[name, *flat]]), by_task = yield Batch(
         [
             _counters_request(base, Part.minute, count, (queue,)),
             TASK_COUNTERS(base=base, queue=queue, count=count),
         ]
     )
-    metrics = _metrics(row, now_us, Part.minute, _starts(now_us, Part.minute, count))
+    metrics = _metrics(name, dict(pairs_of(flat)), now_us, Part.minute, _starts(now_us, Part.minute, count))
     return dataclasses.replace(metrics, tasks=_tasks(by_task))
 
 
 def read_hours(shard: Shard, queue: str, count: int) -> Flow[Metrics]:
     """Read the latest hours of a queue."""
-    now_us, [row] = yield _counters_request(shard.base, Part.hour, count, (queue,))
-    return _metrics(row, now_us, Part.hour, _starts(now_us, Part.hour, count))
+    now_us, [[name, *flat]] = yield _counters_request(shard.base, Part.hour, count, (queue,))
+    return _metrics(name, dict(pairs_of(flat)), now_us, Part.hour, _starts(now_us, Part.hour, count))
 
 
 def read_recent(shard: Shard, queues: Sequence[str], count: int) -> Flow[dict[str, Metrics]]:
@@ -227,8 +227,8 @@ def parse_recent(
     for name, *flat in rows:
         queue = name.decode()
         of_hashes = [(latest - minute, data) for minute, data in known[queue].items()]
-        minutes = {ago: data for ago, data in of_hashes if 0 < ago < count} | dict(_pairs(flat))
-        found[queue] = _metrics([name, *itertools.chain(*minutes.items())], now_us, Part.minute, starts)
+        minutes = {ago: data for ago, data in of_hashes if 0 < ago < count} | dict(pairs_of(flat))
+        found[queue] = _metrics(name, minutes, now_us, Part.minute, starts)
     return found
 
 
@@ -246,16 +246,17 @@ def _starts(now_us: int, step: str, count: int) -> list[datetime]:
     return [moment_of((latest - ago) * step_us) for ago in range(count - 1, -1, -1)]
 
 
-def _metrics(row: Sequence[Any], now_us: int, step: str, starts: Sequence[datetime]) -> Metrics:
+def _metrics(name: bytes, counters: Mapping[int, bytes], now_us: int, step: str, starts: Sequence[datetime]) -> Metrics:
+    """Return the metrics of a queue by its counters of intervals, by how many of these have begun since."""
     total = CounterSet()
-    total.add_all(row[2::2])
+    total.add_all([*counters.values()])
     intervals = [Interval(at, _NO_COUNTS) for at in starts]
-    for ago, data in zip(row[1::2], row[2::2], strict=True):
+    for ago, data in counters.items():
         intervals[-1 - ago] = Interval(starts[-1 - ago], _counts_of(data[: _OUTCOMES.size]))
     at = moment_of(now_us)
     counts, wait_time, run_time = total.counts(), total.wait_time(), total.run_time()
     not_run = max(0, counts.runs - sum(wait_time.buckets))  # the wait of each run is counted
-    return Metrics(row[0].decode(), at, STEPS_S[step], intervals, counts, wait_time, run_time, [], not_run)
+    return Metrics(name.decode(), at, STEPS_S[step], intervals, counts, wait_time, run_time, [], not_run)
 
 
 @functools.lru_cache(maxsize=1_024)  # of many queues most minutes have one of a few
@@ -265,10 +266,10 @@ def _counts_of(data: bytes) -> Counts:
 
 def _tasks(by_task: Any) -> list[TaskMetrics]:
     """Return the metrics by task name. A name has a different number in each hour, so its sets are summed."""
-    numbers = {hour: _names(names) for hour, names in _pairs(by_task[0])}
+    numbers = {hour: _names(names) for hour, names in pairs_of(by_task[0])}
     sets: dict[str, CounterSet] = {}
     rest = CounterSet()
-    for hour, data in _pairs(by_task[1]):
+    for hour, data in pairs_of(by_task[1]):
         rest.add(data)
         for number, name in numbers[hour].items():
             sets.setdefault(name, CounterSet()).add(data, number)
@@ -280,8 +281,4 @@ def _tasks(by_task: Any) -> list[TaskMetrics]:
 
 
 def _names(flat: Sequence[bytes]) -> dict[int, str]:
-    return {int(number): name.decode() for name, number in _pairs(flat)}
-
-
-def _pairs(flat: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
-    return zip(flat[::2], flat[1::2], strict=True)
+    return {int(number): name.decode() for name, number in pairs_of(flat)}

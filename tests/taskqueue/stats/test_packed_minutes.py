@@ -121,3 +121,14 @@ def test_hashes_expire(redis_server: Store) -> None:
     assert keys
     assert all(0 < redis_server.raw.ttl(key) <= 72 * 60 for key in keys)
     assert redis_server.raw.ttl(base_key(redis_server, "packed")) > 0
+
+
+def test_nothing_is_packed_on_a_site_with_more_queues_than_a_page_reads_so(redis_server: Store) -> None:
+    write_minutes(redis_server, 10)
+    most = packed_minutes.CHUNK * packed_minutes.MAX_CHUNKS
+    redis_server.raw.zadd(base_key(redis_server, "queues"), {f"q{number}": 2 for number in range(most)})
+
+    recover()
+
+    assert redis_server.raw.exists(base_key(redis_server, "rollup"))
+    assert [key for key in redis_server.keys() if b"packed" in key] == []

@@ -126,8 +126,9 @@ local function prune_workers(ctx, workers)
   redis.call("ZREMRANGEBYSCORE", workers, ctx.now_ms + 60000, "+inf") -- seen before the clock was set back
 end
 
--- Queues whose minutes one HSET writes.
-local PACKED_AT_ONCE = 400
+-- Queues whose minutes one HSET writes, and those of a site above which no page reads what is packed: the same as in
+-- stats/packed_minutes.py.
+local PACKED_AT_ONCE, MOST_PACKED = 400, 5000
 
 -- Add one minute's counters of a queue to its hour, to its total, to the sum of all queues, and to what `pack` takes.
 local function add_minute(ctx, queue, minute, sum, packed)
@@ -183,16 +184,20 @@ local function roll_up(ctx, queues, first)
   local latest = math.floor(ctx.now_ms / 60000)
   local rolled = tonumber(redis.call("GET", mark) or latest - 2)
   rolled = math.max(math.min(rolled, latest - 1), latest - 170)
-  local before = rolled
+  local before, is_packed = rolled, redis.call("ZCARD", base_key(ctx, K.queues)) <= MOST_PACKED
   for minute = rolled + 1, math.min(latest - 1, rolled + 5) do
     local sum, packed = new_sum(), {}
     for _, queue in ipairs(queues) do
       add_minute(ctx, queue, minute, sum, packed)
     end
     add_to_history(ctx, minute, sum)
-    pack(ctx, minute, packed)
+    if is_packed then
+      pack(ctx, minute, packed)
+    end
     rolled = minute
   end
-  note_packed(ctx, chunk, before, rolled)
+  if is_packed then
+    note_packed(ctx, chunk, before, rolled)
+  end
   redis.call("SET", mark, rolled, "PX", T.rollup_ms)
 end
