@@ -11,15 +11,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import tempfile
 from collections.abc import Iterator
 from datetime import datetime, time, timedelta
-from pathlib import Path
 
 import redis
 
 from benchmarks.dashboard import PREFIX, empty, measure_pages, set_up
-from tools.localserver import LocalServer
+from benchmarks.environment import server_url
 
 BASE = f"{PREFIX}:analytics:{{default}}"
 EVENTS, PAGES, VALUES, VISITORS = 10, 10_000, 500, 100_000
@@ -34,11 +32,8 @@ def main() -> None:
     parser.add_argument("--days", type=int, default=365, help="days (default: 365)")
     parser.add_argument("--pages", type=int, default=20, help="responses of each page (default: 20)")
     options = parser.parse_args()
-    if url := os.environ.get("REDIS_URL"):
+    with server_url() as url:
         measure(url, options)
-        return
-    with tempfile.TemporaryDirectory() as directory, LocalServer(directory=Path(directory)) as server:
-        measure(server.url, options)
 
 
 def measure(url: str, options: argparse.Namespace) -> None:

@@ -14,16 +14,14 @@ import argparse
 import os
 import random
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import redis
 
+from benchmarks.environment import server_url
 from benchmarks.locks import set_up
-from tools.localserver import LocalServer
 
 #: Syllables of names, by script.
 LATIN = "an ber ca do el fi gar ha is jo ka lin mo na ol pe ri sa to ur vi wen xa ye zo é ł ß"
@@ -45,11 +43,8 @@ def main() -> None:
     parser.add_argument("--names", type=int, default=1_000_000, help="names in the index (default: 1000000)")
     parser.add_argument("--queries", type=int, default=3_000, help="queries of each row (default: 3000)")
     options = parser.parse_args()
-    if url := os.environ.get("REDIS_URL"):
+    with server_url() as url:
         measure(url, options)
-        return
-    with tempfile.TemporaryDirectory() as directory, LocalServer(directory=Path(directory)) as server:
-        measure(server.url, options)
 
 
 def measure(url: str, options: argparse.Namespace) -> None:

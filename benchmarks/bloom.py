@@ -17,14 +17,12 @@ import math
 import multiprocessing
 import os
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+from benchmarks.environment import server_url
 from benchmarks.locks import set_up
-from tools.localserver import LocalServer
 
 #: Size of each filter.
 CAPACITY, ERROR_RATE = 1_000_000, 0.01
@@ -48,11 +46,8 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=8, help="processes that add at the same time (default: 8)")
     parser.add_argument("--errors", action="store_true", help="measure error rates, some minutes")
     options = parser.parse_args()
-    if url := os.environ.get("REDIS_URL"):
+    with server_url() as url:
         measure(url, options)
-        return
-    with tempfile.TemporaryDirectory() as directory, LocalServer(directory=Path(directory)) as server:
-        measure(server.url, options)
 
 
 def measure(url: str, options: argparse.Namespace) -> None:

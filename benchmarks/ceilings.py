@@ -12,15 +12,13 @@ from __future__ import annotations
 import argparse
 import os
 import random
-import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import redis
 
+from benchmarks.environment import server_url
 from benchmarks.scaling import cpu_ms
-from tools.localserver import LocalServer
 
 #: Entries of the autocomplete index, documents of the search index, members of the chat, ranges of addresses.
 ENTRIES, DOCUMENTS, MEMBERS, RANGES = 20_000, 2_000, 50, 10_240
@@ -32,11 +30,8 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=2_000, help="calls of each sort in a round (default: 2,000)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds (default: 3)")
     options = parser.parse_args()
-    if url := os.environ.get("REDIS_URL"):
+    with server_url() as url:
         measure(url, options.calls, options.rounds)
-        return
-    with tempfile.TemporaryDirectory() as directory, LocalServer(directory=Path(directory)) as server:
-        measure(server.url, options.calls, options.rounds)
 
 
 def measure(url: str, calls: int, rounds: int) -> None:

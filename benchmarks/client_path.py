@@ -11,19 +11,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import statistics
-import tempfile
 import time
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import django
 import redis
 import redis.asyncio
 from django.conf import settings
 
-from tools.localserver import LocalServer
+from benchmarks.environment import server_url
 
 KEY = "bench:locks:{name}"
 #: Commands in one batch.
@@ -38,11 +35,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=40, help="interleaved rounds (default 40)")
     parser.add_argument("--calls", type=int, default=500, help="calls of each contender in a round (default 500)")
     options = parser.parse_args()
-    if url := os.environ.get("REDIS_URL"):
+    with server_url() as url:
         compare(url, options.rounds, options.calls)
-        return
-    with tempfile.TemporaryDirectory() as directory, LocalServer(directory=Path(directory)) as server:
-        compare(server.url, options.rounds, options.calls)
 
 
 def compare(url: str, rounds: int, calls: int) -> None:

@@ -17,12 +17,11 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-from tools.localserver import LocalServer
+from benchmarks.environment import server_url
 
 #: Coroutines that send at the same time.
 COROUTINES = (1, 100, 1_000)
@@ -45,11 +44,8 @@ def main() -> None:
     if options.child:
         print(json.dumps(measure(options.child, options.calls)))
         return
-    if url := os.environ.get("REDIS_URL"):
+    with server_url() as url:
         compare(url, options)
-        return
-    with tempfile.TemporaryDirectory() as directory, LocalServer(directory=Path(directory)) as server:
-        compare(server.url, options)
 
 
 def compare(url: str, options: argparse.Namespace) -> None:

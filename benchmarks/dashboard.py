@@ -14,21 +14,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
-import tempfile
 import time
 import types
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import django
 import redis
 from django.conf import settings
 
+from benchmarks.environment import server_url
 from django_redis_components.taskqueue.shards import Shard, home
-from tools.localserver import LocalServer
 
 PREFIX = "bench-dashboard"
 #: Tasks that each queue has finished in each minute of the last hour.
@@ -47,11 +44,8 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=50, help="workers that report (default: 50)")
     parser.add_argument("--pages", type=int, default=20, help="responses of each page (default: 20)")
     options = parser.parse_args()
-    if url := os.environ.get("REDIS_URL"):
+    with server_url() as url:
         measure(url, options)
-        return
-    with tempfile.TemporaryDirectory() as directory, LocalServer(directory=Path(directory)) as server:
-        measure(server.url, options)
 
 
 def measure(url: str, options: argparse.Namespace) -> None:

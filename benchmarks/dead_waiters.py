@@ -13,21 +13,18 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import uuid
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+from benchmarks.environment import server_url
 from benchmarks.locks import set_up
-from tools.localserver import LocalServer
 
 #: How the process of the waiters ends.
 ENDS = {"kill -9": signal.SIGKILL, "SIGTERM": signal.SIGTERM, "SIGSTOP": signal.SIGSTOP}
@@ -150,11 +147,8 @@ def main() -> None:
         url, kind, name, count = options.victims
         be_victims(url, kind, name, int(count))
         return
-    if url := os.environ.get("REDIS_URL"):
+    with server_url() as url:
         table(url, options)
-        return
-    with tempfile.TemporaryDirectory() as directory, LocalServer(directory=Path(directory)) as server:
-        table(server.url, options)
 
 
 def table(url: str, options: argparse.Namespace) -> None:

@@ -10,15 +10,20 @@ that requires an older one is not installed, and no run starts without the versi
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from tools.localserver import LocalServer
 
 ROOT = Path(__file__).resolve().parents[1]
 HOME = ROOT / ".data" / "bench"
@@ -147,3 +152,13 @@ def default_python() -> str:
             if subprocess.run(["/usr/bin/env", name, "--version"], capture_output=True).returncode == 0:
                 return name
     return sys.executable
+
+
+@contextlib.contextmanager
+def server_url() -> Iterator[str]:
+    """Start an embedded server for the block, unless ``REDIS_URL`` names one."""
+    if url := os.environ.get("REDIS_URL"):
+        yield url
+        return
+    with tempfile.TemporaryDirectory() as directory, LocalServer(directory=Path(directory)) as server:
+        yield server.url

@@ -14,19 +14,16 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import os
 import random
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import redis
 
-from tools.localserver import LocalServer
+from benchmarks.environment import server_url
 
 #: Tasks of a part, which are a batch where tasks run in batches, and groups of fair share.
 PART, GROUPS = 20, 10
@@ -57,11 +54,8 @@ def main() -> None:
     parser.add_argument("--parts", type=int, default=200, help="parts of each row (default: 200)")
     parser.add_argument("--tasks", type=int, default=1_000, help="tasks for the bytes (default: 1,000)")
     options = parser.parse_args()
-    if url := os.environ.get("REDIS_URL"):
+    with server_url() as url:
         measure(url, options.parts, options.tasks)
-        return
-    with tempfile.TemporaryDirectory() as directory, LocalServer(directory=Path(directory)) as server:
-        measure(server.url, options.parts, options.tasks)
 
 
 def measure(url: str, parts: int, tasks: int) -> None:

@@ -18,20 +18,17 @@ from __future__ import annotations
 import argparse
 import functools
 import itertools
-import os
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import redis
 
 from benchmarks import dashboard
+from benchmarks.environment import server_url
 from benchmarks.scaling import cpu_ms, script_us
 from django_redis_components.taskqueue.store.job import Ack, ErrorIdentity, Job
-from tools.localserver import LocalServer
 
 COLUMNS = ("enqueue, us", "x", "fetch, us", "x", "round, ms", "with pruning", "overview, ms", "queue, ms", "scrape, ms")
 #: Rounds of the calls, and pages of each sort.
@@ -45,11 +42,8 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=1.0, help="of the number of tasks (default: 1)")
     parser.add_argument("--row", action="append", help="this row only; may be repeated")
     options = parser.parse_args()
-    if url := os.environ.get("REDIS_URL"):
+    with server_url() as url:
         measure(url, options)
-        return
-    with tempfile.TemporaryDirectory() as directory, LocalServer(directory=Path(directory)) as server:
-        measure(server.url, options)
 
 
 def measure(url: str, options: argparse.Namespace) -> None:

@@ -11,19 +11,16 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import os
 import random
-import tempfile
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import redis
 
+from benchmarks.environment import server_url
 from benchmarks.locks import set_up
 from benchmarks.search import _busy_s
-from tools.localserver import LocalServer
 
 WORDS = [f"w{number:02}" for number in range(31)]
 SORTS = ("price", "votes", "updated", "stock")
@@ -79,11 +76,8 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=9_900, help="documents in the index (default: 9900)")
     parser.add_argument("--rounds", type=int, default=5, help="searches of each kind (default: 5)")
     options = parser.parse_args()
-    if url := os.environ.get("REDIS_URL"):
+    with server_url() as url:
         measure(url, options)
-        return
-    with tempfile.TemporaryDirectory() as directory, LocalServer(directory=Path(directory)) as server:
-        measure(server.url, options)
 
 
 def measure(url: str, options: argparse.Namespace) -> None:

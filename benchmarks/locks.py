@@ -23,10 +23,8 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import django
@@ -34,7 +32,7 @@ import redis
 import redis.asyncio
 from django.conf import settings
 
-from tools.localserver import LocalServer
+from benchmarks.environment import server_url
 
 #: What all rows are compared with.
 PEER = "redis-py Lock"
@@ -59,11 +57,8 @@ def main() -> None:
     if options.fighter:
         fight(*options.fighter, options.seconds, options.hold)
         return
-    if url := os.environ.get("REDIS_URL"):
+    with server_url() as url:
         both(url, options)
-        return
-    with tempfile.TemporaryDirectory() as directory, LocalServer(directory=Path(directory)) as server:
-        both(server.url, options)
 
 
 def both(url: str, options: argparse.Namespace) -> None:

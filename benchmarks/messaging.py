@@ -12,10 +12,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import random
 import statistics
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -26,8 +24,8 @@ from typing import Any
 
 import redis
 
+from benchmarks.environment import server_url
 from benchmarks.locks import set_up
-from tools.localserver import LocalServer
 
 #: The text of each message: a short sentence, 129 bytes as JSON of the whole message.
 TEXT = "See you at noon in the small room on the second floor, please."
@@ -47,11 +45,8 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=2_000, help="calls of each row (default: 2000)")
     parser.add_argument("--waiters", type=int, default=1_000, help="waits, and event streams (default: 1000)")
     options = parser.parse_args()
-    if url := os.environ.get("REDIS_URL"):
+    with server_url() as url:
         measure(url, options)
-        return
-    with tempfile.TemporaryDirectory() as directory, LocalServer(directory=Path(directory)) as server:
-        measure(server.url, options)
 
 
 def measure(url: str, options: argparse.Namespace) -> None:

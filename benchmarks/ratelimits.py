@@ -12,15 +12,13 @@ import argparse
 import asyncio
 import os
 import statistics
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import redis
 
+from benchmarks.environment import server_url
 from benchmarks.locks import Timed, repeated, set_up
-from tools.localserver import LocalServer
 
 #: What all rows are compared with, where it is installed.
 PEER = "throttled-py, gcra, allowed"
@@ -34,11 +32,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=40, help="interleaved rounds (default: 40)")
     parser.add_argument("--calls", type=int, default=300, help="hits of each row in a round (default: 300)")
     options = parser.parse_args()
-    if url := os.environ.get("REDIS_URL"):
+    with server_url() as url:
         measure(url, options)
-        return
-    with tempfile.TemporaryDirectory() as directory, LocalServer(directory=Path(directory)) as server:
-        measure(server.url, options)
 
 
 def measure(url: str, options: argparse.Namespace) -> None:

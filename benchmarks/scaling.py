@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import redis
 
-from tools.localserver import LocalServer
+from benchmarks.environment import server_url
 
 QUEUES = (1, 10, 100, 1_000)
 WORKERS = (1, 10, 100, 1_000)
@@ -30,11 +28,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calls", type=int, default=200, help="calls of each sort (default: 200)")
     options = parser.parse_args()
-    if url := os.environ.get("REDIS_URL"):
+    with server_url() as url:
         measure(url, options.calls)
-        return
-    with tempfile.TemporaryDirectory() as directory, LocalServer(directory=Path(directory)) as server:
-        measure(server.url, options.calls)
 
 
 def measure(url: str, calls: int) -> None:

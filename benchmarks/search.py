@@ -11,18 +11,15 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import os
 import random
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import redis
 
+from benchmarks.environment import server_url
 from benchmarks.locks import set_up
-from tools.localserver import LocalServer
 
 #: Different words, and words of a document.
 VOCABULARY, WORDS = 50_000, 60
@@ -36,11 +33,8 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=100_000, help="documents in the index (default: 100000)")
     parser.add_argument("--queries", type=int, default=300, help="queries of each row (default: 300)")
     options = parser.parse_args()
-    if url := os.environ.get("REDIS_URL"):
+    with server_url() as url:
         measure(url, options)
-        return
-    with tempfile.TemporaryDirectory() as directory, LocalServer(directory=Path(directory)) as server:
-        measure(server.url, options)
 
 
 def measure(url: str, options: argparse.Namespace) -> None:

@@ -10,17 +10,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 from typing import Any
 
+from benchmarks.environment import server_url
 from benchmarks.locks import Timed, pairs, set_up
-from tools.localserver import LocalServer
 
 #: What all rows are compared with, where it is installed.
 PEER = "self-limiters, async"
@@ -34,11 +31,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=40, help="interleaved rounds (default: 40)")
     parser.add_argument("--calls", type=int, default=300, help="pairs of each row in a round (default: 300)")
     options = parser.parse_args()
-    if url := os.environ.get("REDIS_URL"):
+    with server_url() as url:
         measure(url, options)
-        return
-    with tempfile.TemporaryDirectory() as directory, LocalServer(directory=Path(directory)) as server:
-        measure(server.url, options)
 
 
 def measure(url: str, options: argparse.Namespace) -> None:
