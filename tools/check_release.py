@@ -2,8 +2,7 @@
 
 Everything that must agree is compared: version, tag, changelog, classifier, pages, fixtures of stored data, address of
 the repository. It prints each problem, and the exit code is 1 if there is one. The procedure is in
-docs/contributing/releasing.md, and
-``tools/prepare_release.py`` makes the edits.
+docs/contributing/releasing.md, and ``tools/prepare_release.py`` makes the edits.
 """
 
 from __future__ import annotations
