@@ -125,10 +125,13 @@ def failure_code(error: Exception) -> ExitCode:
     """Return the exit code of an error that is no outage.
 
     Names that the site declares, or that are known from their use (connections, queues, schedules, limits, shards), are
-    arguments. Ids of what ends by itself (tasks, flows, workers) are not: they were right a moment ago.
+    arguments. Ids of what ends by itself (tasks, flows, workers) are not: they were right a moment ago. Nor is what
+    cannot be decoded: it was read, from Redis or from a file.
     """
     from django_redis_components.taskqueue.exceptions import ScheduleDoesNotExist, UnknownQueue  # imports components
 
+    if isinstance(error, UnicodeError | json.JSONDecodeError):
+        return ExitCode.FAILED
     is_argument = isinstance(error, ValueError | UnknownConnection | UnknownQueue | ScheduleDoesNotExist)
     return ExitCode.INVALID_ARGUMENTS if is_argument else ExitCode.FAILED
 

@@ -34,8 +34,8 @@ class Command(PlainOutputCommand):
         " SIGUSR1 makes the worker quiet: it fetches nothing more, finishes its running tasks, and waits for"
         " SIGTERM.\n\n"
         "Exit codes: 0: stopped by a signal, or --burst has finished. 1: an error at start, or a process had to be"
-        " killed to stop. 2: a wrong argument, or an unknown queue. 4: a newer release has written the stored data; a"
-        " restart does not help."
+        " killed to stop. 2: a wrong argument, or an unknown queue or connection. 4: a newer release has written the"
+        " stored data; a restart does not help."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

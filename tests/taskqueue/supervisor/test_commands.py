@@ -45,7 +45,7 @@ HELP = {
         "Run the tasks of some queues. Queues are served in strict order:",
         "have the seconds of the setting GRACE (default: 25) to finish, then they return to their queue.",
         "Exit codes: 0: stopped by a signal, or --burst has finished. 1: an error at start, or a process had to be",
-        "killed to stop. 2: a wrong argument, or an unknown queue.",
+        "killed to stop. 2: a wrong argument, or an unknown queue or connection.",
         "queue names (default: default, or the queues of --weights)",
         "for example high=5,low=1: how often a queue is served first. 1 to 1000;",
         "concurrent tasks in one process, 1 to 1000 (default: 8)",
