@@ -29,7 +29,8 @@ class FilterRebuild(Rebuild[Item]):
     """The rebuild of a filter; its token is the generation of the layers.
 
     All parts are loaded before the first is replaced. The first part is that which a later rebuild supersedes first,
-    and is replaced last; then the parts that the filter has no more are deleted.
+    and is replaced last; then the parts that the filter has no more are deleted. A part of which the server has evicted
+    a layer is not replaced, and ends the rebuild: parts before it are new then, and those after it as they were.
 
     Args:
         name: name of the filter.

@@ -8,7 +8,7 @@ from unittest import mock
 
 from django_redis_components.taskqueue import get_queue, registry
 from django_redis_components.taskqueue.worker.execution import execute
-from tests.support import Store
+from tests.support import Store, eventually
 from tests.taskqueue.support import end_lease, fall_due, new_fetcher, queue_key, recover, server_ms, settle_now
 from tests.taskqueue.tasks import add, fail, fail_thrice, note
 
@@ -72,3 +72,9 @@ def stir(store: Store, seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(120):
         chance.choice(ACTS)(store, chance, chance.choice(QUEUES))
+
+
+def this_minute(store: Store) -> int:
+    """Return the server's minute. In the last 20 seconds of an hour wait for the next one: a test may take as long."""
+    eventually(lambda: server_ms(store) % 3_600_000 < 3_580_000)
+    return int(server_ms(store)) // 60_000

@@ -15,14 +15,11 @@ from django_redis_components.taskqueue.stats.history import History
 from django_redis_components.taskqueue.stats.metrics import SIZE
 from django_redis_components.taskqueue.stats.task_class import read_task_class
 from tests.support import Store
-from tests.taskqueue.support import base_key, queue_key, recover, server_ms, work_off
+from tests.taskqueue.stats.support import this_minute
+from tests.taskqueue.support import base_key, queue_key, recover, work_off
 from tests.taskqueue.tasks import add, fail
 
 HOUR = 60
-
-
-def this_minute(store: Store) -> int:
-    return int(server_ms(store)) // 60_000
 
 
 def write(store: Store, minute: int, queue: str, names: dict[str, int]) -> None:

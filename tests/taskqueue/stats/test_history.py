@@ -16,7 +16,8 @@ from django_redis_components.taskqueue.stats.history import RANGES, History, ahi
 from django_redis_components.taskqueue.stats.metrics import SIZE
 from tests.support import Proxy, Store, run_async
 from tests.taskqueue.schedulers import next_round, poller_of
-from tests.taskqueue.support import base_key, queue_key, recover, server_ms, work_off
+from tests.taskqueue.stats.support import this_minute
+from tests.taskqueue.support import base_key, queue_key, recover, work_off
 from tests.taskqueue.tasks import add, fail
 
 #: Counters of one minute of one queue.
@@ -24,10 +25,6 @@ Numbers = tuple[int, ...]
 
 #: Rounds that add all minutes that are kept, five minutes in each.
 ALL_ROUNDS = 34
-
-
-def this_minute(store: Store) -> int:
-    return int(server_ms(store)) // 60_000
 
 
 def write(store: Store, minute: int, numbers: Numbers, queue: str = "default") -> None:
